@@ -1,0 +1,80 @@
+# Two commands matter: `make reproduce` makes every result and the paper, `make test` checks the code.
+# Both first set up what they need. Programs are called as `.venv/bin/python -m NAME` and by relative paths only, so
+# that the folder's own path may hold spaces.
+
+SCALE ?= desk
+CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || getconf _NPROCESSORS_ONLN)
+# The first Python 3.11 that runs; seen from inside a virtual environment, the one which that was made from.
+PYTHON ?= $(shell for p in python3.11 python3 python; do $$p -c 'import sys; \
+	print(sys._base_executable) if sys.version_info[:2] == (3, 11) else sys.exit(1)' 2>/dev/null && break; done)
+PYTEST_ARGS ?=
+SNAKEMAKE_ARGS ?=
+
+py := .venv/bin/python
+# Jobs and tests start `python`, `snakemake` and `dvc` by name. One thread a process: the jobs already fill the cores,
+# and the number of threads changes the last digits of a sum.
+run := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 $(py)
+# modules of another Python installation must not shadow the pinned ones
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: help setup system latex reproduce test lint clean distclean FORCE
+
+help:
+	@echo "make setup      .venv with the exact packages of requirements.lock; LaTeX too, if it may"
+	@echo "make reproduce  every result, table and figure and the paper, at the scale desk"
+	@echo "                SCALE=smoke for a quick look, SCALE=paper for a GPU cluster, CORES=$(CORES),"
+	@echo "                SNAKEMAKE_ARGS=-n to see what would run"
+	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
+	@echo "make lint       ruff, snakefmt and snakemake's own linter"
+	@echo "make clean      removes caches and the smoke scale's data and results, never those of desk or paper"
+	@echo "make distclean  clean, and .venv too"
+	@echo "PYTHON=...      the Python 3.11 to build .venv from (found: $(or $(PYTHON),none))"
+
+setup: system .venv/.package
+
+system:
+	@workflow/system_packages.sh
+
+# A virtual environment cannot be moved: if the folder was, build it again.
+ifneq ($(shell cat .venv/.packages 2>/dev/null),$(CURDIR))
+.venv/.packages: FORCE
+endif
+
+# From scratch each time: what a killed install left behind cannot be trusted, and the stamp is written last.
+.venv/.packages: requirements.lock
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { echo \
+		"Python 3.11 is needed, found '$(PYTHON)': install it, or name it with make PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Installing the pinned Python packages into .venv (3 GB, about 3 minutes)"
+	@rm -f $@
+	@"$(PYTHON)" -m venv --clear .venv
+	@$(py) -m pip install -qq --disable-pip-version-check -r requirements.lock
+	@$(py) -m pip check --quiet
+	@echo "$(CURDIR)" > $@
+
+# setuptools comes from the lock, so building the package fetches nothing.
+.venv/.package: .venv/.packages pyproject.toml requirements.in
+	@$(py) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Stops before the long work, not after it: no LaTeX, no paper.
+latex:
+	@workflow/system_packages.sh required
+
+reproduce: latex setup
+	$(run) -m snakemake all --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(SNAKEMAKE_ARGS)
+
+test: lint
+	$(run) -m pytest $(PYTEST_ARGS)
+
+lint: setup
+	$(py) -m ruff check .
+	$(py) -m ruff format --check .
+	$(py) -m snakefmt --check Snakefile workflow/rules
+	$(run) .ci/snakemake_lint.py
+
+clean:
+	rm -rf data/smoke results/smoke build .pytest_cache .ruff_cache .hypothesis .snakemake/log
+	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv src/tdjepa.egg-info

@@ -1,0 +1,260 @@
+"""The command line: thin. Each verb takes files and one slice of the parameters and gives files.
+
+At a shell, `--scale desk` is enough: parameters come from params.yaml and paths from the usual folders. The workflow gives
+both explicitly, `--slice` (canonical JSON) and the files. Heavy imports happen inside the verbs: `--help` stays instant.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from tdjepa import __version__
+from tdjepa.errors import UserError
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argument_parser()
+    args = parser.parse_args(argv)
+    if not hasattr(args, "verb"):
+        parser.print_help()
+        return 0
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes with a thread each beat one process with two
+    try:
+        return args.verb(args) or 0
+    except UserError as error:
+        print("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()), file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("tdjepa: stopped; nothing half-written is left, the same command starts again", file=sys.stderr)
+        return 130
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tdjepa", description="Temporal-Distance-JEPA, reproduced, step by step.")
+    parser.add_argument("--version", action="version", version=f"tdjepa {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
+
+    def verb(name, function, help, *options):
+        sub = verbs.add_parser(name, help=help, description=help)
+        sub.set_defaults(verb=function)
+        for flags, keywords in options:
+            sub.add_argument(*flags, **keywords)
+
+    env = (("--env",), {"default": "two_room", "help": "environment (default two_room)"})
+    method = (("--method",), {"default": "tdjepa", "help": "method of params.yaml (default tdjepa)"})
+    seed = (("--seed",), {"type": int, "help": "training seed (default: the first of params.yaml)"})
+    params = (("--params",), {"type": Path, "default": Path("params.yaml"), "help": "parameter file"})
+    scale = (("--scale",), {"help": "smoke, desk or paper (default: scale in params.yaml)"})
+    slice_ = (("--slice",), {"help": "the parameters of this one job as JSON, instead of --params and --scale"})
+    common = (params, scale, slice_)
+
+    def file(name, help, **more):
+        return ((f"--{name}",), {"type": Path, "help": help, **more})
+
+    out = file("out", "where to write (default: the usual place of the scale)")
+    episodes = file("episodes", "episodes.h5")
+    verb("collect", collect, "make demonstrations of one environment", env, *common, out)
+    verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
+    verb(
+        "train", train, "train one model", env, method, seed, *common, episodes, file("split", "split.json"), out
+    )
+    verb(
+        "evaluate",
+        evaluate,
+        "plan on a locked manifest; --method floors gives random, zero and replay",
+        *(env, method, seed, *common, episodes, file("manifest", "test.json or validation.json")),
+        *(file("checkpoints", "folder of the training"), out),
+    )
+    verb(
+        "diagnose",
+        diagnose,
+        "latent distances of held-out pairs, and the aliasing of the encoder",
+        *(env, method, seed, *common, episodes, file("pairs", "pairs.parquet"), file("checkpoint", "a checkpoint"), out),
+        file("aliasing", "where to write the aliasing diagnostic"),
+    )
+    verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
+    verb("render", render, "tables, figures and numbers from everything that has been run", params, scale, slice_, out)
+    verb("paper", paper, "the PDF", params, scale, out)
+    verb("summary", summary, "what came out and where, on one screen", params, scale)
+    verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
+    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH)
+    return parser
+
+
+SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
+BENCH = (("name",), {"choices": ("collect", "loader", "sigreg"), "help": "what to measure"})
+
+
+def _params(args):
+    from tdjepa import params
+
+    return params.load(args.params, args.scale)
+
+
+def _slice(args, record, make):
+    """The job's parameters: from --slice if given, else cut out of params.yaml. -> (slice, scale or None)"""
+    from tdjepa import params
+
+    if args.slice:
+        try:
+            raw = json.loads(args.slice)
+        except ValueError as error:
+            raise UserError(f"--slice: not JSON ({error})") from None
+        return params.parse(record, raw, "--slice"), None
+    p = _params(args)
+    _known(p, args)
+    return make(p), p.scale
+
+
+def _known(p, args):
+    """Names that become folders are checked against the parameters first."""
+    if getattr(args, "env", None) and args.env not in p.envs:
+        raise UserError(f"--env {args.env}: not among envs of scale {p.scale}: {', '.join(p.envs)}")
+    if getattr(args, "method", None) and args.method not in (*p.methods, "floors"):
+        raise UserError(f"--method {args.method}: not among methods: {', '.join(p.methods)} (or floors)")
+    if hasattr(args, "seed") and args.seed is None:
+        args.seed = p.train_seeds[0]
+
+
+def _path(given, scale, usual, flag):
+    if given is not None:
+        return given
+    if scale is None:
+        raise UserError(f"{flag}: needed beside --slice")
+    return Path(usual)
+
+
+def _done(**facts):
+    """The short table at the end of a verb."""
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        print(f"  {name:<{width}}  {f'{value:.4g}' if isinstance(value, float) else value}")
+
+
+def collect(args):
+    from tdjepa import layout, params
+    from tdjepa.data import collect
+
+    cfg, scale = _slice(args, params.CollectSlice, lambda p: params.collect_slice(p, args.env))
+    out = _path(args.out, scale, scale and layout.episodes(scale, args.env), "--out")
+    card = collect.run(cfg, out)
+    shown = ("episodes", "rows", "length_mean", "success_share", "trivial_share", "sha256")
+    _done(**{name: card[name] for name in shown}, file=out)
+
+
+def mine(args):
+    from tdjepa import layout, params
+    from tdjepa.mining import mine
+
+    cfg, scale = _slice(args, params.MineSlice, lambda p: params.mine_slice(p, args.env))
+    episodes = _path(args.episodes, scale, scale and layout.episodes(scale, args.env), "--episodes")
+    out = _path(args.out, scale, scale and layout.mined(scale, args.env, ""), "--out")
+    _done(**mine.run(cfg, episodes, out), folder=out)
+
+
+def train(args):
+    from tdjepa import layout, params, training
+
+    cfg, scale = _slice(args, params.TrainSlice, lambda p: params.train_slice(p, args.env, args.method, args.seed))
+    episodes = _path(args.episodes, scale, scale and layout.episodes(scale, args.env), "--episodes")
+    split = _path(args.split, scale, scale and layout.mined(scale, args.env, "split.json"), "--split")
+    out = _path(args.out, scale, scale and layout.training(scale, args.env, args.method, args.seed), "--out")
+    _done(**training.run(cfg, episodes, split, out), folder=out)
+
+
+def evaluate(args):
+    from tdjepa import evaluation, layout, params
+
+    def make(p):
+        return params.evaluate_slice(p, args.env, args.method, 0 if args.method == "floors" else args.seed)
+
+    cfg, scale = _slice(args, params.EvaluateSlice, make)
+    method, env, floors = cfg.method_name, cfg.env, cfg.method_name == "floors"
+    episodes = _path(args.episodes, scale, scale and layout.episodes(scale, env), "--episodes")
+    locked = _path(args.manifest, scale, scale and layout.mined(scale, env, f"{cfg.evaluate.manifest}.json"), "--manifest")
+    seed = "" if floors else cfg.seed
+    out = _path(args.out, scale, scale and layout.rows(scale, env, method, seed), "--out")
+    if floors:
+        table = evaluation.run_floors(cfg, episodes, locked, out)
+    else:
+        folder = _path(args.checkpoints, scale, scale and layout.training(scale, env, method, cfg.seed), "--checkpoints")
+        epochs = {cfg.last_epoch, *(cfg.evaluate.curve_epochs if cfg.on_curve else ())}
+        table = evaluation.run(cfg, episodes, locked, {e: folder / f"epoch_{e:02d}.safetensors" for e in epochs}, out)
+    from tdjepa.envs.base import make as make_env
+
+    print(f"  success: {make_env(env).success_text}")
+    for key, rate in (table.groupby(["method", "cost", "epoch"]).success.mean() * 100).items():
+        print(f"  {' '.join(map(str, key)):<20} {rate:5.1f} %")
+    _done(rows=len(table), file=out)
+
+
+def diagnose(args):
+    from tdjepa import layout, params
+    from tdjepa.diagnostics import run
+
+    cfg, scale = _slice(args, params.DiagnoseSlice, lambda p: params.diagnose_slice(p, args.env, args.method, args.seed))
+    place = (scale, cfg.env, cfg.method_name, cfg.seed)
+    facts = run.run(
+        cfg,
+        _path(args.episodes, scale, scale and layout.episodes(scale, cfg.env), "--episodes"),
+        _path(args.pairs, scale, scale and layout.mined(scale, cfg.env, "pairs.parquet"), "--pairs"),
+        _path(args.checkpoint, scale, scale and layout.checkpoint(*place, cfg.last_epoch), "--checkpoint"),
+        _path(args.out, scale, scale and layout.diagnostic(*place, "pairs.parquet"), "--out"),
+        _path(args.aliasing, scale, scale and layout.diagnostic(*place, "aliasing.json"), "--aliasing"),
+    )
+    _done(**facts)
+
+
+def judge(args):
+    from tdjepa import layout, params
+    from tdjepa.evidence import judge
+
+    cfg, scale = _slice(args, params.Judge, lambda p: p.judge)
+    if not args.rows and scale is None:
+        raise UserError("--rows: needed beside --slice")
+    rows = args.rows or sorted(Path("results", scale, "rows").glob("*/*.parquet"))
+    out = _path(args.out, scale, scale and layout.evidence(scale, ""), "--out")
+    stats = judge.run(rows, out, cfg)
+    _done(cells=len(stats["cells"]), comparisons=len(stats["comparisons"]), file=out / "stats.json")
+
+
+def render(args):
+    from tdjepa import params
+    from tdjepa.render import collected
+
+    cfg, _ = _slice(args, params.Params, lambda p: p)
+    _done(**collected.run(cfg, args.out))
+
+
+def paper(args):
+    from tdjepa import layout
+    from tdjepa.render import pdf
+
+    p = _params(args)
+    out = args.out or Path(layout.paper(p.scale))
+    pdf.build(Path("paper"), Path(layout.report(p.scale)), out)
+    _done(file=out)
+
+
+def summary(args):
+    from tdjepa.render import summary
+
+    summary.show(_params(args))
+
+
+def check(args):
+    from tdjepa import params
+
+    if args.schema:
+        print(json.dumps(params.schema(), indent=1, sort_keys=True))
+        return
+    p = _params(args)
+    _done(scale=p.scale, envs=", ".join(p.envs), methods=", ".join(p.methods_run), train_seeds=str(list(p.train_seeds)))
+
+
+def bench(args):
+    import importlib
+
+    print(json.dumps(importlib.import_module(f"tdjepa.bench.{args.name}").run()))

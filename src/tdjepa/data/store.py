@@ -1,0 +1,115 @@
+"""Episodes on disk: one HDF5 file, contiguous, so that training memory-maps it instead of reading through HDF5.
+
+Layout (also what the library's HDF5Dataset opens): `ep_len`, `ep_offset` per episode; per row `pixels` (H, W, 3) uint8,
+`action`, `state`, `proprio`, `goal_state`, `episode_idx`, `step_idx`. Row t holds what was seen at t and the action taken
+then; the last row of an episode has no action (NaN), which becomes 0 after z-scoring.
+"""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from tdjepa.errors import UserError
+
+COLUMNS = ("pixels", "action", "state")
+
+
+def create(path: str | Path, lengths: np.ndarray, columns: dict[str, tuple[tuple[int, ...], str]]) -> h5py.File:
+    """A new file with room for sum(lengths) rows of each column {name: (shape of a row, dtype)}; byte-reproducible."""
+    file = h5py.File(path, "w", libver="latest", track_order=False)
+    rows = int(lengths.sum())
+    file.create_dataset("ep_len", data=lengths.astype(np.int32), track_times=False)
+    file.create_dataset("ep_offset", data=(np.cumsum(lengths) - lengths).astype(np.int64), track_times=False)
+    for name, (shape, dtype) in columns.items():
+        # early allocation gives the column one block of the file before anything is written: that is what is mapped
+        layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        layout.set_obj_track_times(False)
+        space = h5py.h5s.create_simple((rows, *shape))
+        h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, layout)
+    return file
+
+
+class Store:
+    """Read-only view of an episodes file: pixels memory-mapped, the small columns in memory."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        columns = _headers(self.path)
+        self.length = columns["ep_len"].astype(np.int64)
+        self.offset = columns["ep_offset"].astype(np.int64)
+        self.action = columns["action"]
+        self.state = columns["state"]
+        shape, start = columns["pixels"]
+        self.pixels = np.memmap(self.path, np.uint8, mode="r", offset=start, shape=shape)
+        self._check()
+
+    @property
+    def episodes(self) -> int:
+        return len(self.length)
+
+    @property
+    def image_size(self) -> int:
+        return self.pixels.shape[1]
+
+    def row(self, episode: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Row numbers of (episode, step), refusing anything outside the episode."""
+        episode, step = np.asarray(episode), np.asarray(step)
+        bad = (episode < 0) | (episode >= self.episodes)
+        bad |= (step < 0) | (step >= self.length[np.where(bad, 0, episode)])
+        if bad.any():
+            e, s = np.broadcast_to(episode, bad.shape)[bad][0], np.broadcast_to(step, bad.shape)[bad][0]
+            found = f"has {self.length[e]} rows" if 0 <= e < self.episodes else f"does not exist ({self.episodes} do)"
+            raise UserError(f"{self.path}: step {s} of episode {e} is asked for, but that episode {found}")
+        return self.offset[episode] + step
+
+    def action_statistics(self, episodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std of the actions of these episodes, NaN rows (episode ends) ignored; (A,), (A,)"""
+        action = self.action[rows_of(self.offset, self.length, episodes)].astype(np.float64)
+        return np.nanmean(action, 0), np.nanstd(action, 0)
+
+    def _check(self):
+        rows = len(self.pixels)
+        expected = np.cumsum(self.length) - self.length
+        if (self.length < 1).any() or self.length.sum() != rows or not np.array_equal(self.offset, expected):
+            raise UserError(f"{self.path}: ep_len and ep_offset do not add up to the {rows} rows; the file is damaged")
+        for name, column in (("action", self.action), ("state", self.state)):
+            if len(column) != rows:
+                raise UserError(f"{self.path}: {name} has {len(column)} rows, pixels has {rows}; the file is damaged")
+        ends = self.offset + self.length - 1
+        inner = np.ones(rows, bool)
+        inner[ends] = False
+        if np.isnan(self.action[inner]).any():
+            episode = int(np.searchsorted(self.offset, np.nonzero(np.isnan(self.action).any(1) & inner)[0][0], "right")) - 1
+            raise UserError(f"{self.path}: NaN action inside episode {episode}; only its last row may lack an action")
+
+
+def rows_of(offset: np.ndarray, length: np.ndarray, episodes: np.ndarray) -> np.ndarray:
+    """All row numbers of these episodes, in order."""
+    return np.concatenate([np.arange(offset[e], offset[e] + length[e]) for e in episodes])
+
+
+def _headers(path: Path) -> dict:
+    """The small columns of the file and where the pixels lie in it; a clear error for anything that is not ours."""
+    again = "delete it and run `tdjepa collect` again"
+    if not path.exists():
+        raise UserError(f"{path}: no such file; run `tdjepa collect` first")
+    try:
+        with h5py.File(path, "r") as file:
+            missing = [name for name in ("ep_len", "ep_offset", *COLUMNS) if name not in file]
+            if missing:
+                raise UserError(f"{path}: not an episodes file: column {', '.join(missing)} is missing; {again}")
+            pixels = file["pixels"]
+            start = pixels.id.get_offset()
+            if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3:
+                raise UserError(f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3); {again}")
+            if start is None:
+                raise UserError(f"{path}: pixels is chunked or compressed and cannot be memory-mapped; {again}")
+            if start + pixels.id.get_storage_size() > path.stat().st_size:
+                raise UserError(f"{path}: cut off: {path.stat().st_size} bytes, the pixels end later; {again}")
+            small = {name: file[name][:] for name in ("ep_len", "ep_offset", "action", "state")}
+            return {**small, "pixels": (pixels.shape, start)}
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read as HDF5 ({str(error).split('(')[-1].rstrip(')')}); {again}") from None

@@ -1,0 +1,41 @@
+"""`tdjepa diagnose`: what one trained model's latents know, without planning.
+
+    tdjepa diagnose --env two_room --method tdjepa --seed 3072 --scale desk
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from tdjepa.artefacts import publish, sha256_of_input, sweep, write_card, write_json
+from tdjepa.data.store import Store
+from tdjepa.diagnostics.alignment import distances
+from tdjepa.diagnostics.aliasing import two_room_aliasing
+from tdjepa.model import checkpoint
+from tdjepa.params import DiagnoseSlice
+from tdjepa.streams import stream
+
+
+def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, out: Path, aliasing: Path) -> dict:
+    """Distances of the held-out pairs into `out` (parquet), the aliasing diagnostic into `aliasing` (JSON)."""
+    expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
+    model, about = checkpoint.load(checkpoint_file, expect)
+    data = Store(episodes)
+    who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
+    table = distances(model, data, pd.read_parquet(pairs)).assign(**who)
+    sweep(out)
+    with publish(out) as temporary:
+        table.to_parquet(temporary, index=False)
+    inputs = {"episodes": episodes, "pairs": pairs, "checkpoint": checkpoint_file}
+    write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
+    encoder = about["train"]["model"]["encoder"]
+    patch = encoder["patch"] * 2 ** len(encoder["stem"])
+    seen = two_room_aliasing(model, data.image_size, patch, stream(cfg.seed, "aliasing"))
+    write_json(aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoint_file)})
+    return {
+        "rank correlation with the step gap": ", ".join(
+            f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}" for cost in ("d_psi", "l2") if table[cost].notna().all()
+        ),
+        "change at one patch / at half a patch": seen["ratio_one_patch"],
+        "file": out,
+    }

@@ -1,0 +1,43 @@
+"""Where everything lies: one place that knows the folders, used by the command line, the Snakefile and the docs."""
+
+from pathlib import PurePosixPath as Path
+
+
+def episodes(scale: str, env: str) -> Path:
+    return Path("data", scale, "episodes", env, "episodes.h5")
+
+
+def mined(scale: str, env: str, name: str) -> Path:
+    """split.json, validation.json, test.json (manifests) or pairs.parquet."""
+    return Path("data", scale, "mined", env, name)
+
+
+def training(scale: str, env: str, method: str, seed: int | str) -> Path:
+    return Path("results", scale, "train", env, method, str(seed))
+
+
+def checkpoint(scale: str, env: str, method: str, seed: int | str, epoch: int) -> Path:
+    return training(scale, env, method, seed) / f"epoch_{epoch:02d}.safetensors"
+
+
+def rows(scale: str, env: str, method: str, seed: int | str = "") -> Path:
+    """Evaluation rows; the floors (random, zero, replay) have no training seed and share one file, `floors`."""
+    return Path("results", scale, "rows", env, f"{method}_{seed}.parquet" if seed != "" else f"{method}.parquet")
+
+
+def diagnostic(scale: str, env: str, method: str, seed: int | str, name: str) -> Path:
+    """pairs.parquet (alignment and calibration) or aliasing.json."""
+    return Path("results", scale, "diagnostics", env, f"{method}_{seed}_{name}")
+
+
+def evidence(scale: str, name: str = "stats.json") -> Path:
+    return Path("results", scale, "evidence", name)
+
+
+def report(scale: str, name: str = "") -> Path:
+    """tables/, figures/, numbers.tex, summary.md."""
+    return Path("results", scale, "report", name)
+
+
+def paper(scale: str) -> Path:
+    return Path("results", scale, "paper.pdf")

@@ -1,0 +1,75 @@
+"""Locked manifests: which (episode, start) pairs are evaluated, drawn once and known by their hash."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from tdjepa.artefacts import read_json
+from tdjepa.errors import UserError
+
+
+def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> np.ndarray:
+    """All (episode, start) whose goal, `goal_offset` steps later, lies in the same episode; (rows, 2), episode-major."""
+    starts = [np.arange(max(0, lengths[e] - goal_offset)) for e in episodes]
+    return np.stack([np.repeat(episodes, [len(s) for s in starts]), np.concatenate(starts)], 1).astype(np.int64)
+
+
+def draw(candidates: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """n of the candidates without replacement, in drawing order (so the first k are a fair sample of k); (n, 2)"""
+    if len(candidates) < n:
+        raise UserError(
+            f"manifest: {n} goals are asked for, but only {len(candidates)} (episode, start) pairs are left; "
+            "collect more episodes or lower mine.validation_goals / mine.test_goals"
+        )
+    return candidates[np.random.default_rng(seed).choice(len(candidates), n, replace=False)]
+
+
+def draw_published(lengths: np.ndarray, goal_offset: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's own draw from ALL episodes (train included): 50 validation and 200 test pairs, each sorted."""
+    drawn = draw(valid_rows(lengths, np.arange(len(lengths)), goal_offset), 250, seed)
+    return tuple(part[np.lexsort(part.T[::-1])] for part in (drawn[:50], drawn[50:]))
+
+
+def lines_sha256(entries: np.ndarray) -> str:
+    """sha256 over the sorted lines "episode,start\\n", as the published manifests are hashed."""
+    lines = "".join(f"{e},{s}\n" for e, s in sorted(map(tuple, np.asarray(entries).tolist())))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def to_json(env: str, part: str, seed: int, goal_offset: int, entries: np.ndarray, trivial: np.ndarray, data: str) -> dict:
+    return {
+        "env": env,
+        "part": part,
+        "seed": seed,
+        "goal_offset": goal_offset,
+        "entries": entries.tolist(),
+        "trivial": trivial.tolist(),
+        "sha256_of_lines": lines_sha256(entries),
+        "data_sha256": data,
+    }
+
+
+def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int) -> dict:
+    """A manifest from its file: hash checked, every entry inside its episode."""
+    manifest = read_json(path)
+    missing = {"env", "goal_offset", "entries", "trivial", "sha256_of_lines"} - set(manifest)
+    if missing:
+        raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
+    if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
+        raise UserError(
+            f"{path}: is for {manifest['env']} with goal offset {manifest['goal_offset']}, "
+            f"expected {env} with {goal_offset}; run `tdjepa mine` again"
+        )
+    entries = np.asarray(manifest["entries"], dtype=np.int64).reshape(-1, 2)
+    if lines_sha256(entries) != manifest["sha256_of_lines"]:
+        raise UserError(f"{path}: the entries are not the locked ones (their hash differs); run `tdjepa mine` again")
+    for episode, start in entries:
+        if not 0 <= episode < len(lengths):
+            raise UserError(f"{path}: episode {episode} does not exist (the data has {len(lengths)})")
+        if not 0 <= start < lengths[episode] - goal_offset:
+            raise UserError(
+                f"{path}: start {start} of episode {episode} with the goal {goal_offset} steps later points past the "
+                f"episode's {lengths[episode]} rows"
+            )
+    return {**manifest, "entries": entries, "trivial": np.asarray(manifest["trivial"], bool)}

@@ -1,0 +1,48 @@
+"""Train, validation and test by EPISODE, so that no start, goal or frame that is evaluated was ever trained on."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tdjepa.artefacts import read_json
+from tdjepa.errors import UserError
+from tdjepa.streams import stream
+
+PARTS = ("train", "validation", "test")
+
+
+def split(episodes: int, shares: dict[str, float], seed: int) -> dict[str, list[int]]:
+    """Episode numbers of each part, sorted; every episode is in exactly one part, and no part is empty."""
+    order = stream(seed, "split").permutation(episodes)
+    first = round(shares["train"] * episodes)
+    second = first + round(shares["validation"] * episodes)
+    parts = dict(zip(PARTS, np.split(order, [first, second]), strict=True))
+    check({name: part.tolist() for name, part in parts.items()}, episodes, "split")
+    return {name: sorted(part.tolist()) for name, part in parts.items()}
+
+
+def read(path: str | Path, episodes: int) -> dict[str, list[int]]:
+    """The split from its file, checked again: a file may have been edited."""
+    parts = read_json(path)
+    if set(parts) != set(PARTS):
+        raise UserError(f"{path}: has parts {', '.join(parts)}, expected {', '.join(PARTS)}")
+    check(parts, episodes, str(path))
+    return parts
+
+
+def check(parts: dict[str, list[int]], episodes: int, source: str) -> None:
+    """No episode in two parts, none outside the data, no empty part."""
+    for name, part in parts.items():
+        if not len(part):
+            raise UserError(f"{source}: the {name} part is empty; collect more episodes or change mine.split")
+        outside = [e for e in part if not isinstance(e, int) or not 0 <= e < episodes]
+        if outside:
+            raise UserError(f"{source}: episode {outside[0]} of the {name} part is not among the {episodes} episodes")
+    for i, a in enumerate(PARTS):
+        for b in PARTS[i + 1 :]:
+            both = set(parts[a]) & set(parts[b])
+            if both:
+                raise UserError(
+                    f"{source}: episode {min(both)} is in both {a} and {b} ({len(both)} are): the split leaks; "
+                    "delete the file and run `tdjepa mine` again"
+                )

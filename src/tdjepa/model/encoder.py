@@ -1,0 +1,75 @@
+"""The encoder: a timm ViT whose CLS token is the embedding of a frame."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tdjepa import torchvision_shim
+from tdjepa.errors import UserError
+from tdjepa.params import Encoder as EncoderParams
+
+torchvision_shim.ensure()
+from timm.models.vision_transformer import Block, VisionTransformer  # noqa: E402
+
+
+class Encoder(nn.Module):
+    """(N, H, W, 3) normalised frames -> (N, width) CLS embeddings."""
+
+    def __init__(self, cfg: EncoderParams, image_size: int):
+        super().__init__()
+        shrink = 2 ** len(cfg.stem)
+        if image_size % (shrink * cfg.patch):
+            raise UserError(
+                f"model.encoder.patch = {cfg.patch}: {image_size}-px frames "
+                f"{f'after {len(cfg.stem)} stride-2 convolutions ' if cfg.stem else ''}cannot be cut into such patches"
+            )
+        if cfg.width % cfg.heads:
+            raise UserError(f"model.encoder.heads = {cfg.heads}: must divide model.encoder.width = {cfg.width}")
+        widths = (3, *cfg.stem)
+        self.stem = nn.Sequential()
+        for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False)):
+            self.stem.append(nn.Conv2d(a, b, 3, stride=2, padding=1))
+            if i + 1 < len(cfg.stem):
+                self.stem.append(nn.GELU())
+        self.vit = VisionTransformer(
+            img_size=image_size // shrink,
+            patch_size=cfg.patch,
+            in_chans=widths[-1],
+            num_classes=0,
+            embed_dim=cfg.width,
+            depth=cfg.depth,
+            num_heads=cfg.heads,
+            global_pool="token",
+        )
+        nn.init.trunc_normal_(self.vit.pos_embed, std=cfg.position_std)
+        self.patch = cfg.patch
+
+    def forward(self, x):
+        if len(self.stem):
+            x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)
+        vit = self.vit
+        x = patch_tokens(x, vit.patch_embed.proj, self.patch)  # (N, P, width)
+        x = torch.cat([vit.cls_token.expand(len(x), -1, -1), x], 1) + vit.pos_embed
+        for block in vit.blocks[:-1]:
+            x = block(x)
+        return vit.norm(last_block_cls(vit.blocks[-1], x))
+
+
+def patch_tokens(x: torch.Tensor, proj: nn.Conv2d, p: int) -> torch.Tensor:
+    """timm's patch convolution as one matrix product on channels-last frames (faster on a CPU, same numbers)."""
+    n, h, w, c = x.shape
+    x = x.reshape(n, h // p, p, w // p, p, c).transpose(2, 3).reshape(n, -1, p * p * c)
+    return F.linear(x, proj.weight.permute(0, 2, 3, 1).reshape(proj.out_channels, -1), proj.bias)
+
+
+def last_block_cls(block: Block, x: torch.Tensor) -> torch.Tensor:
+    """A timm block evaluated for the CLS token only: nothing reads the other tokens after the last block. -> (N, width)"""
+    n, tokens, width = x.shape
+    attention = block.attn
+    heads, weight, bias = attention.num_heads, attention.qkv.weight, attention.qkv.bias
+    y = block.norm1(x)
+    q = F.linear(y[:, :1], weight[:width], bias[:width]).view(n, 1, heads, -1).transpose(1, 2)
+    k, v = F.linear(y, weight[width:], bias[width:]).view(n, tokens, 2, heads, -1).permute(2, 0, 3, 1, 4)
+    out = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, width)
+    cls = x[:, 0] + attention.proj(out)
+    return cls + block.mlp(block.norm2(cls))

@@ -1,0 +1,61 @@
+"""The world model: encode frames, predict latents, roll actions out. Everything that is learned lives here."""
+
+import torch
+from torch import nn
+
+from tdjepa.model.encoder import Encoder
+from tdjepa.model.heads import HEADS
+from tdjepa.model.predictor import ActionEncoder, Predictor
+from tdjepa.params import Model
+from tdjepa.streams import seed_of
+
+
+def projector(width: int, hidden: int, out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.GELU(), nn.Linear(hidden, out))
+
+
+class WorldModel(nn.Module):
+    def __init__(self, cfg: Model, head: str, image_size: int, block: int):
+        super().__init__()
+        self.encoder = Encoder(cfg.encoder, image_size)
+        self.projector = projector(cfg.encoder.width, cfg.projector, cfg.latent)
+        self.action_encoder = ActionEncoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
+        self.predictor = Predictor(cfg.predictor, cfg.latent)
+        self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
+        self.head = HEADS[head](cfg.head, cfg.latent) if head != "none" else None
+        # normalisation belongs to the weights: a checkpoint without it would see other frames and other actions
+        for name, width in (("pixel_mean", 3), ("pixel_std", 3), ("action_mean", block), ("action_std", block)):
+            self.register_buffer(name, torch.ones(width) if name.endswith("std") else torch.zeros(width))
+
+    def encode(self, frames):
+        """(..., H, W, 3) uint8 -> z (..., latent)"""
+        x = frames.reshape(-1, *frames.shape[-3:])
+        x = (x.to(self.pixel_mean.dtype) - self.pixel_mean) * (1 / self.pixel_std)
+        return self.projector(self.encoder(x)).view(*frames.shape[:-3], -1)
+
+    def standardise(self, blocks):
+        """Raw action blocks -> z-scored; the missing action at an episode's end (NaN) becomes 0, the mean."""
+        return torch.nan_to_num((blocks - self.action_mean) / self.action_std)
+
+    def predict(self, z, c):
+        """z (B, T, latent), action embeddings c (B, T, width), T <= history -> next latents (B, T, latent)"""
+        return self.pred_projector(self.predictor(z, c).flatten(0, 1)).view(*z.shape[:2], -1)
+
+    def rollout(self, z, c):
+        """Open loop: from h real latents z (B, h, latent) through the embeddings c (B, h - 1 + H, width) of all actions.
+
+        Step k predicts from the last `history` latents, real or predicted. -> (B, H, latent)
+        """
+        latents, history = list(z.unbind(1)), self.predictor.history
+        first = len(latents)
+        for end in range(first, c.shape[1] + 1):
+            begin = max(0, end - history)
+            latents.append(self.predict(torch.stack(latents[begin:], 1), c[:, begin:end])[:, -1])
+        return torch.stack(latents[first:], 1)
+
+
+def build(cfg: Model, head: str, image_size: int, block: int, seed: int) -> WorldModel:
+    """A world model whose initial weights depend on `seed` alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_of(seed, "weights"))
+        return WorldModel(cfg, head, image_size, block)

@@ -1,0 +1,489 @@
+"""params.yaml as frozen, typed records.
+
+`load("params.yaml", scale="desk")` merges the overlay of the scale into the base, checks every key at once and gives one
+`Params`. A verb never sees the whole of it: `collect_slice`, `train_slice`, ... cut out what one job depends on, and the
+canonical JSON of that slice is what Snakemake compares and what the cards record.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tdjepa.artefacts import canonical
+from tdjepa.errors import UserError
+
+ENVS = ("two_room", "reacher", "push_t", "cube")
+Env = Literal["two_room", "reacher", "push_t", "cube"]
+Cost = Literal["d_psi", "l2", "blend"]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+R = TypeVar("R", bound=Record)
+
+
+# What the demonstrations are ------------------------------------------------------------------------------------------
+
+
+class TwoRoomData(Record):
+    episodes: Count
+    max_steps: Count = Field(description="an episode ends here even if the goal was not reached")
+    action_noise: Weight = Field(description="std of the Gaussian noise on the expert's unit direction")
+    image_size: Annotated[int, Field(ge=16, le=224)]
+
+
+class Collect(Record):
+    seed: Seed
+    min_length: Count = Field(description="shorter episodes cannot hold a start and a goal and are dropped")
+    two_room: TwoRoomData
+
+
+class Split(Record):
+    train: Share
+    validation: Share
+    test: Share
+
+    @model_validator(mode="after")
+    def sums_to_one(self):
+        total = self.train + self.validation + self.test
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"train + validation + test = {total:g}, but the three shares must sum to 1")
+        return self
+
+
+class Mine(Record):
+    seed: Seed
+    split: Split
+    frameskip: Count = Field(description="environment steps in one model step (the action block)")
+    goal_offset: Count = Field(description="environment steps between start and goal")
+    validation_goals: Count
+    test_goals: Count
+    exclude_trivial: bool = Field(description="drop pairs that are already solved at the start from the manifests")
+    pairs: Count = Field(description="pairs of the alignment diagnostic, from test episodes")
+    near_end: Count = Field(description="near stratum: the goal lies at most this many steps before the episode's end")
+    far_end: Count = Field(description="far stratum: the goal lies at least this many steps before the episode's end")
+
+
+# What is trained ------------------------------------------------------------------------------------------------------
+
+
+class Encoder(Record):
+    patch: Count
+    width: Count
+    depth: Count
+    heads: Count
+    position_std: Positive = Field(description="std at which position embeddings start; see docs on aliasing")
+    stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
+        description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
+    )
+
+
+class Predictor(Record):
+    width: Count
+    depth: Count
+    heads: Count
+    head_width: Count
+    mlp: Count
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    history: Count = Field(description="frames that the predictor may see")
+
+
+class Head(Record):
+    hidden: Count
+    features: Count = Field(description="width of each of the symmetric and asymmetric features")
+
+
+class Model(Record):
+    normalisation: Literal["imagenet", "dataset"]
+    latent: Count
+    projector: Count
+    action_smooth: Count
+    action_mlp: Count = Field(description="hidden width of the action encoder in multiples of its output")
+    encoder: Encoder
+    predictor: Predictor
+    head: Head
+
+
+class Train(Record):
+    epochs: Count
+    steps_per_epoch: Annotated[int, Field(ge=0)] = Field(description="optimiser steps; 0 = every window once")
+    batch: Annotated[int, Field(ge=2)]
+    accumulate: Count
+    lr: Positive
+    final_lr: Share = Field(description="the cosine ends at this share of lr")
+    weight_decay: Weight
+    warmup: Share = Field(description="share of all steps with a linearly growing lr")
+    clip: Positive
+    precision: Literal["auto", "fp32", "bf16"]
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
+
+
+class OneStep(Record):
+    weight: Positive
+    targets: Literal["detached", "attached"]
+
+
+class Rollout(Record):
+    weight: Positive
+    horizon: Count
+
+
+class Temporal(Record):
+    weight: Positive
+    margin: Weight = Field(description="eta: the hinge of the negatives sits at eta * (window - 1)")
+    negatives: bool
+
+
+class SigReg(Record):
+    weight: Positive
+    directions: Count
+    knots: Annotated[int, Field(ge=3)]
+
+
+class Terms(Record):
+    """The objective of a method: each term with its weight; a term that is absent is not computed."""
+
+    one_step: OneStep | None = None
+    rollout: Rollout | None = None
+    temporal: Temporal | None = None
+    sigreg: SigReg | None = None
+
+
+class Method(Record):
+    label: str
+    window: Annotated[int, Field(ge=2)]
+    head: Literal["none", "mrn"]
+    terms: Terms
+    costs: Annotated[tuple[Cost, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def consistent(self):
+        if (self.head == "none") != (self.terms.temporal is None):
+            raise ValueError(f"head: {self.head} does not fit: a temporal head needs terms.temporal and the other way round")
+        if self.head == "none" and set(self.costs) - {"l2"}:
+            raise ValueError(f"costs: {list(self.costs)} need a temporal head, but head is none; only l2 can be planned with")
+        return self
+
+
+class When(Record):
+    env: Env | None = None
+    method: Name | None = None
+
+
+class Recipe(Record):
+    """An overlay of `train` and `model` for some environments or methods; later recipes win."""
+
+    when: When
+    train: dict[str, Any] = {}
+    model: dict[str, Any] = {}
+
+
+# How it is planned and judged -----------------------------------------------------------------------------------------
+
+
+class Planner(Record):
+    horizon: Count = Field(description="H, model steps")
+    receding: Count = Field(description="model steps executed before the next plan")
+    candidates: Annotated[int, Field(ge=2)]
+    elites: Annotated[int, Field(ge=2)]
+    std: Positive = Field(description="initial std in z-scored action space")
+    colour: Weight = Field(description="iCEM: exponent of the coloured noise")
+    smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(description="iCEM: share of the old mean and std")
+    keep: Annotated[int, Field(ge=0)] = Field(description="iCEM: elites carried to the next refinement")
+    clip: Literal["reference", "raw"] = Field(
+        description="iCEM: clip z-scored candidates to the raw bounds (as the reference does) or actions to their bounds"
+    )
+    history: Count = Field(description="real frames the planner starts from")
+
+    @model_validator(mode="after")
+    def possible(self):
+        if self.elites > self.candidates:
+            raise ValueError(f"elites: {self.elites} exceeds candidates: {self.candidates}")
+        if self.receding > self.horizon:
+            raise ValueError(f"receding: {self.receding} exceeds horizon: {self.horizon}")
+        return self
+
+
+class Protocol(Record):
+    """What the paper fixes per environment."""
+
+    solver: Literal["cem", "icem"]
+    refinements: Count
+    w: Share = Field(description="weight of the terminal cost; the rest goes to the trajectory mean")
+    deployed: Cost
+
+
+class Evaluate(Record):
+    manifest: Literal["validation", "test"]
+    episodes: Count = Field(description="the first so many entries of the manifest (it is in drawing order)")
+    budget: Count = Field(description="environment steps an episode may take")
+    plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
+    curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curve (first training and plan seed only)")
+    curve_cost: Cost
+    planner: Planner
+    protocol: dict[Env, Protocol]
+
+
+class Judge(Record):
+    seed: Seed
+    bootstrap: Annotated[int, Field(ge=100)]
+    level: Annotated[float, Field(gt=0.5, lt=1)]
+
+
+class Render(Record):
+    digits: Annotated[int, Field(ge=0, le=3)]
+
+
+class Params(Record):
+    scale: Name
+    envs: Annotated[tuple[Env, ...], Field(min_length=1)]
+    methods_run: Annotated[tuple[Name, ...], Field(min_length=1)]
+    train_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    collect: Collect
+    mine: Mine
+    model: Model
+    train: Train
+    recipes: tuple[Recipe, ...]
+    methods: dict[Name, Method]
+    evaluate: Evaluate
+    judge: Judge
+    render: Render
+
+    @model_validator(mode="after")
+    def fits_together(self):
+        problems = [
+            f"methods_run: {m!r} is not defined under methods ({', '.join(self.methods)})"
+            for m in self.methods_run
+            if m not in self.methods
+        ]
+        problems += [f"evaluate.protocol: has no entry for {e!r}" for e in self.envs if e not in self.evaluate.protocol]
+        if max(self.evaluate.curve_epochs, default=0) > self.train.epochs:
+            problems.append(
+                f"evaluate.curve_epochs: {max(self.evaluate.curve_epochs)} is beyond train.epochs: {self.train.epochs}"
+            )
+        goals = self.mine.validation_goals if self.evaluate.manifest == "validation" else self.mine.test_goals
+        if self.evaluate.episodes > goals:
+            problems.append(f"evaluate.episodes: {self.evaluate.episodes} exceeds the manifest's {goals} goals")
+        for name, method in self.methods.items():
+            needed = self.model.predictor.history + (method.terms.rollout.horizon if method.terms.rollout else 1)
+            if method.window < needed:
+                problems.append(f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}")
+        if self.evaluate.planner.history > self.model.predictor.history:
+            problems.append("evaluate.planner.history: exceeds model.predictor.history")
+        if self.collect.min_length <= self.mine.goal_offset:
+            problems.append(
+                f"collect.min_length: {self.collect.min_length} must exceed mine.goal_offset: {self.mine.goal_offset}"
+            )
+        if self.collect.two_room.max_steps < self.collect.min_length:
+            problems.append(
+                f"collect.two_room.max_steps: {self.collect.two_room.max_steps} leaves no episode of "
+                f"collect.min_length: {self.collect.min_length}"
+            )
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+
+# Slices: what one job depends on, and nothing else -------------------------------------------------------------------
+
+
+class CollectSlice(Record):
+    env: Env
+    seed: Seed
+    min_length: Count
+    data: TwoRoomData
+
+
+class MineSlice(Record):
+    env: Env
+    mine: Mine
+
+
+class TrainSlice(Record):
+    env: Env
+    method_name: Name
+    method: Method
+    seed: Seed
+    frameskip: Count
+    model: Model
+    train: Train
+
+
+class EvaluateSlice(Record):
+    env: Env
+    method_name: str
+    label: str
+    costs: tuple[Cost, ...]
+    seed: Seed
+    scale: Name
+    frameskip: Count
+    goal_offset: Count
+    last_epoch: Count
+    on_curve: bool
+    evaluate: Evaluate
+
+
+class DiagnoseSlice(Record):
+    env: Env
+    method_name: Name
+    seed: Seed
+    last_epoch: Count
+
+
+def collect_slice(p: Params, env: str) -> CollectSlice:
+    return CollectSlice(env=env, seed=p.collect.seed, min_length=p.collect.min_length, data=getattr(p.collect, env))
+
+
+def mine_slice(p: Params, env: str) -> MineSlice:
+    return MineSlice(env=env, mine=p.mine)
+
+
+def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
+    train, model = p.train.model_dump(mode="json"), p.model.model_dump(mode="json")
+    for recipe in p.recipes:
+        if recipe.when.env in (None, env) and recipe.when.method in (None, method):
+            train, model = merge(train, recipe.train), merge(model, recipe.model)
+    data = {
+        "env": env,
+        "method_name": method,
+        "method": p.methods[method].model_dump(mode="json"),
+        "seed": seed,
+        "frameskip": p.mine.frameskip,
+        "model": model,
+        "train": train,
+    }
+    return parse(TrainSlice, data, f"params for {env}/{method}")
+
+
+def evaluate_slice(p: Params, env: str, method: str, seed: int) -> EvaluateSlice:
+    known = p.methods.get(method)  # the floors (random, zero, replay) are not trained and have no entry
+    protocol = p.evaluate.protocol[env]
+    return EvaluateSlice(
+        env=env,
+        method_name=method,
+        label=known.label if known else method,
+        costs=known.costs if known else (),
+        seed=seed,
+        scale=p.scale,
+        frameskip=p.mine.frameskip,
+        goal_offset=p.mine.goal_offset,
+        last_epoch=p.train.epochs,
+        on_curve=known is not None and seed == p.train_seeds[0] and p.evaluate.curve_cost in known.costs,
+        evaluate=p.evaluate.model_copy(update={"protocol": {env: protocol}}),
+    )
+
+
+def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
+    return DiagnoseSlice(env=env, method_name=method, seed=seed, last_epoch=p.train.epochs)
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
+
+
+def merge(base: Mapping, overlay: Mapping) -> dict:
+    """`overlay` over `base`: mappings merge key by key, everything else is replaced."""
+    out = dict(base)
+    for key, value in overlay.items():
+        out[key] = merge(out[key], value) if isinstance(out.get(key), Mapping) and isinstance(value, Mapping) else value
+    return out
+
+
+def read_yaml(path: str | Path):
+    """YAML without code execution, errors in one line."""
+    try:
+        text = Path(path).read_text()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; run this in the project's folder or name the file with --params") from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+
+
+def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
+    """The parameters of one scale from the raw content of params.yaml; every problem is named at once."""
+    if not isinstance(raw, Mapping):
+        raise UserError(f"{source}: a mapping of parameters is expected, found {type(raw).__name__}")
+    scales = raw.get("scales") or {}
+    scale = scale or raw.get("scale")
+    if scale not in scales:
+        raise UserError(f"{source}: scale = {scale!r}: must be one of {', '.join(map(str, scales)) or '(none defined)'}")
+    base = {key: value for key, value in raw.items() if key != "scales"}
+    params = parse(Params, merge(base, {**(scales[scale] or {}), "scale": scale}), source)
+    problems = []
+    for env in params.envs:  # recipes are overlays too: check what each training would get
+        for method in params.methods_run:
+            try:
+                train_slice(params, env, method, params.train_seeds[0])
+            except UserError as error:
+                problems.append(str(error))
+    if problems:
+        raise UserError("\n".join(problems))
+    return params
+
+
+def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
+    return resolve(read_yaml(path), scale, str(path))
+
+
+def parse(record: type[R], data, source: str) -> R:
+    """`data` as a `record`; a UserError with one line a problem otherwise. (JSON mode: lists become tuples.)"""
+    try:
+        return record.model_validate_json(json.dumps(data, default=str))
+    except ValidationError as error:
+        raise UserError("\n".join(dict.fromkeys(line for e in error.errors() for line in _lines(e, source)))) from None
+
+
+def _lines(error: Mapping, source: str) -> list[str]:
+    """One problem of pydantic's as `file: key = value: what is allowed`."""
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "value_error":  # our own checks carry their own text, possibly several lines
+        prefix = f"{source}: {key}." if key else f"{source}: "
+        return [prefix + line for line in str(error["ctx"]["error"]).splitlines()]
+    if error["type"] == "extra_forbidden":
+        return [f"{source}: {key} = {_short(error['input'])}: no such key; check the spelling against the comments in params.yaml"]
+    if error["type"] == "missing":
+        return [f"{source}: {key}: missing; a value is needed"]
+    hint = ""
+    if isinstance(error["input"], str) and error["type"] in ("float_type", "int_type"):
+        hint = " (YAML reads 5e-5 as text: write 5.0e-5)"
+    return [f"{source}: {key} = {_short(error['input'])}: {error['msg'][0].lower()}{error['msg'][1:]}{hint}"]
+
+
+def _short(value) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def slice_json(record: Record) -> str:
+    """The canonical JSON of a slice: ONE string, because Snakemake compares the set of a rule's values without names."""
+    return canonical(record.model_dump(mode="json"))
+
+
+def schema() -> dict:
+    """The JSON schema of params.yaml (base and overlays), for editors and for Snakemake's own validation.
+
+    Overlays may hold any part of the base, so there the schema only asks for known top-level keys; the full check of the
+    merged result is `resolve`.
+    """
+    full = Params.model_json_schema()
+    sections = [key for key in full["properties"] if key != "scale"]
+    overlay = {"type": "object", "properties": dict.fromkeys(sections, {}), "additionalProperties": False}
+    full["properties"]["scales"] = {"type": "object", "additionalProperties": overlay, "minProperties": 1}
+    full["required"] = [*full["required"], "scales"]
+    full["title"] = "params.yaml"
+    full["$schema"] = "http://json-schema.org/draft-07/schema#"
+    return full

@@ -1,0 +1,31 @@
+"""`tdjepa render`: gather whatever has been run of a scale and render it; what has not been run is shown as such."""
+
+from pathlib import Path
+
+from tdjepa import layout
+from tdjepa.params import Params
+
+
+def run(params: Params, out: Path | None = None) -> dict:
+    from tdjepa.render.run import render
+
+    out = out or Path(layout.report(params.scale))
+    render(**inputs(params), params=params, out=out)
+    return {"tables": out / "tables", "figures": out / "figures", "numbers": out / "numbers.tex", "summary": out / "summary.md"}
+
+
+def inputs(p: Params) -> dict:
+    """The files of this scale that exist, by the names that `render` gives them."""
+    trained = [(p.scale, env, method, seed) for env in p.envs for method in p.methods_run for seed in p.train_seeds]
+
+    def there(paths):
+        return [Path(path) for path in paths if Path(path).exists()]
+
+    return {
+        "stats": Path(layout.evidence(p.scale)),
+        "rows": there([*(layout.rows(*t) for t in trained), *(layout.rows(p.scale, env, "floors") for env in p.envs)]),
+        "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in trained),
+        "cards": there(layout.episodes(p.scale, env).with_name("episodes.card.json") for env in p.envs),
+        "curves": there(layout.training(*t) / "curve.csv" for t in trained),
+        "aliasing": there(layout.diagnostic(*t, "aliasing.json") for t in trained),
+    }

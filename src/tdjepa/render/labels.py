@@ -1,0 +1,30 @@
+"""Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
+
+from tdjepa.evidence import published
+from tdjepa.params import Params
+
+NOT_RUN = "not run"
+ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube": "OGB-Cube"}
+COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}
+FLOORS = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
+SOLVERS = {"cem": "CEM", "icem": "iCEM"}
+
+
+def method_label(params: Params, method: str) -> str:
+    known = params.methods.get(method)
+    return known.label if known else FLOORS.get(method) or published.load()["methods"].get(method, method)
+
+
+def methods(params: Params) -> list[str]:
+    """The paper's methods in the order of its main table, then those that only this project runs."""
+    return list(dict.fromkeys([*published.load()["methods"], *params.methods_run]))
+
+
+def planned_cost(params: Params, env: str, method: str) -> str:
+    """The cost a method plans with in the main table: what the protocol deploys if the method has it, else l2."""
+    protocol, known = params.evaluate.protocol.get(env), params.methods.get(method)
+    return protocol.deployed if protocol and known and protocol.deployed in known.costs else "l2"
+
+
+def cost_text(params: Params, cost: str) -> str:
+    return f"blend α = {params.evaluate.blend:g}" if cost == "blend" else COSTS[cost]

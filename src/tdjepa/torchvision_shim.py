@@ -1,0 +1,34 @@
+"""Let torchvision import beside a CPU-only torch; a torchvision that loads by itself is not touched.
+
+The torchvision wheel of the ordinary registry is built for CUDA. Beside a CPU torch its compiled part does not load, and
+the import fails while it registers shapes for two operators that then do not exist. timm and stable-worldmodel import
+torchvision but call neither operator, so declaring their signatures is enough.
+"""
+
+import importlib.util
+import sys
+
+_library = None  # the declarations live as long as this object
+
+
+def ensure() -> None:
+    """Call before the first import of timm or stable_worldmodel."""
+    global _library
+    if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
+        return
+    try:
+        import torchvision  # noqa: F401
+
+        return
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+    import torch
+
+    for name in [n for n in sys.modules if n == "torchvision" or n.startswith("torchvision.")]:
+        del sys.modules[name]  # the half-imported package
+    _library = torch.library.Library("torchvision", "FRAGMENT")
+    for operator in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, operator):
+            _library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision  # noqa: F401

@@ -1,0 +1,92 @@
+"""The files of every phase of a scale: what a rule writes, what a phase target asks for, what a DVC stage holds."""
+
+from itertools import product
+
+from snakemake.io import ancient
+
+from tdjepa import layout
+from tdjepa.artefacts import card_path
+from tdjepa.params import Params
+
+MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
+EVIDENCE = ("stats.json", "cells.csv")
+TABLES = ("main", "cost_matrix", "navigation", "floors", "rank_split", "data")
+FIGURES = ("epoch_curve", "alignment", "calibration", "cost_matrix", "aliasing")
+REPORT = (
+    *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ("tex", "md"))),
+    *(f"figures/{name}.{kind}" for name, kind in product(FIGURES, ("pdf", "png"))),
+    "numbers.tex",
+    "summary.md",
+)
+
+
+class Files:
+    """Paths with the wildcards {env}, {method}, {seed}, as rules want them, and the full lists of a phase."""
+
+    def __init__(self, p: Params):
+        self.p, self.scale = p, p.scale
+        self.episodes = str(layout.episodes(p.scale, "{env}"))
+        self.episodes_card = str(card_path(self.episodes))
+        self.rows = str(layout.rows(p.scale, "{env}", "{method}", "{seed}"))
+        self.rows_card = str(card_path(self.rows))
+        self.floors = str(layout.rows(p.scale, "{env}", "floors"))
+        self.floors_card = str(card_path(self.floors))
+        self.last_checkpoint = self.checkpoints()[-1]
+        self.last_card = self.checkpoint_cards()[-1]
+
+    def log(self, name: str) -> str:
+        return f"results/{self.scale}/logs/{name}.log"
+
+    def mined(self, name: str) -> str:
+        return str(layout.mined(self.scale, "{env}", name))
+
+    def training(self, name: str) -> str:
+        return str(layout.training(self.scale, "{env}", "{method}", "{seed}") / name)
+
+    def checkpoints(self) -> list[str]:
+        epochs = range(1, self.p.train.epochs + 1)
+        return [str(layout.checkpoint(self.scale, "{env}", "{method}", "{seed}", e)) for e in epochs]
+
+    def checkpoint_cards(self) -> list[str]:
+        return [str(card_path(path)) for path in self.checkpoints()]
+
+    def evaluated(self, seed: str) -> list[int]:
+        """The epochs that the evaluation of this training seed needs."""
+        curve = self.p.evaluate.curve_epochs if int(seed) == self.p.train_seeds[0] else ()
+        return sorted({self.p.train.epochs, *curve})
+
+    def evaluated_checkpoints(self, seed: str) -> list:
+        return [ancient(self.checkpoints()[epoch - 1]) for epoch in self.evaluated(seed)]
+
+    def evaluated_cards(self, seed: str) -> list[str]:
+        return [self.checkpoint_cards()[epoch - 1] for epoch in self.evaluated(seed)]
+
+    def diagnostic(self, name: str) -> str:
+        return str(layout.diagnostic(self.scale, "{env}", "{method}", "{seed}", name))
+
+    def _each(self, *patterns: str) -> list[str]:
+        """The patterns filled in for every training of the scale."""
+        trainings = product(self.p.envs, self.p.methods_run, self.p.train_seeds)
+        return [f.format(env=env, method=m, seed=s) for env, m, s in trainings for f in patterns]
+
+    def _per_env(self, *patterns: str) -> list[str]:
+        return [f.format(env=env) for env in self.p.envs for f in patterns]
+
+    def all_rows(self) -> list[str]:
+        return self._each(self.rows) + self._per_env(self.floors)
+
+    def report_inputs(self) -> list[str]:
+        per_training = (self.diagnostic("pairs.parquet"), self.diagnostic("aliasing.json"), self.training("curve.csv"))
+        return self.all_rows() + self._each(*per_training) + self._per_env(self.episodes_card)
+
+    def phases(self) -> dict[str, list[str]]:
+        diagnostics = [self.diagnostic(name) for name in ("pairs.parquet", "pairs.card.json", "aliasing.json")]
+        return {
+            "collect": self._per_env(self.episodes, self.episodes_card),
+            "mine": self._per_env(*(self.mined(name) for name in MINED)),
+            "train": self._each(*self.checkpoints(), *self.checkpoint_cards(), self.training("curve.csv")),
+            "evaluate": self._each(self.rows, self.rows_card, *diagnostics) + self._per_env(self.floors, self.floors_card),
+            "judge": [str(layout.evidence(self.scale, name)) for name in EVIDENCE],
+            "render": [str(layout.report(self.scale, name)) for name in REPORT],
+            "paper": [str(layout.paper(self.scale))],
+        }

@@ -1,0 +1,47 @@
+# What every rule file shares: the checked parameters, the files of each phase, the slice of a job, the sources of a verb.
+import os
+import sys
+
+from snakemake.utils import validate
+
+sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
+sys.path.insert(0, os.path.join(workflow.basedir, "src"))
+import announce
+import phases
+import provenance
+from sources import sources
+from tdjepa import layout, params as tdjepa_params
+
+P = announce.parameters(config)
+validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
+S = P.scale
+FILES = phases.Files(P)
+PHASES = FILES.phases()
+
+
+wildcard_constraints:
+    env="|".join(tdjepa_params.ENVS),
+    method="|".join(P.methods_run),
+    seed=r"\d+",
+
+
+def job(make):
+    """The slice of one job as ONE canonical string: Snakemake compares the set of values without their names."""
+    return lambda wildcards: tdjepa_params.slice_json(make(wildcards))
+
+
+if workflow.is_main_process:
+    provenance.reconcile(PHASES, S)
+
+
+onstart:
+    announce.start(P, workflow)
+
+
+onsuccess:
+    provenance.export(PHASES, S)
+    announce.finish(P)
+
+
+onerror:
+    provenance.export(PHASES, S)

@@ -1,0 +1,32 @@
+# Demonstrations and what is mined from them.
+rule collect:
+    input:
+        code=sources("tdjepa.data.collect"),
+    output:
+        episodes=FILES.episodes,
+        card=FILES.episodes_card,
+    log:
+        FILES.log("collect_{env}"),
+    params:
+        slice=job(lambda w: tdjepa_params.collect_slice(P, w.env)),
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    shell:
+        "python -m tdjepa collect --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
+
+
+rule mine:
+    input:
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        code=sources("tdjepa.mining.mine"),
+    output:
+        [FILES.mined(name) for name in phases.MINED],
+    log:
+        FILES.log("mine_{env}"),
+    params:
+        slice=job(lambda w: tdjepa_params.mine_slice(P, w.env)),
+        out=lambda w, output: os.path.dirname(output[0]),
+    shell:
+        "python -m tdjepa mine --slice {params.slice:q} --episodes {input.episodes:q} --out {params.out:q} >{log:q} 2>&1"

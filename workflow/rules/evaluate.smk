@@ -1,0 +1,62 @@
+# Planning on the locked manifest, the floors, and what the latents know. A checkpoint's costs and plan seeds share a job.
+rule evaluate:
+    input:
+        lambda w: FILES.evaluated_checkpoints(w.seed),
+        lambda w: FILES.evaluated_cards(w.seed),
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        code=sources("tdjepa.evaluation"),
+    output:
+        rows=FILES.rows,
+        card=FILES.rows_card,
+    log:
+        FILES.log("evaluate_{env}_{method}_{seed}"),
+    params:
+        slice=job(lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))),
+        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    shell:
+        "python -m tdjepa evaluate --slice {params.slice:q} --episodes {input.episodes:q} --manifest {input.manifest:q}"
+        " --checkpoints {params.checkpoints:q} --out {output.rows:q} >{log:q} 2>&1"
+
+
+rule floors:
+    input:
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        code=sources("tdjepa.evaluation"),
+    output:
+        rows=FILES.floors,
+        card=FILES.floors_card,
+    log:
+        FILES.log("floors_{env}"),
+    params:
+        slice=job(lambda w: tdjepa_params.evaluate_slice(P, w.env, "floors", 0)),
+    shell:
+        "python -m tdjepa evaluate --method floors --slice {params.slice:q} --episodes {input.episodes:q}"
+        " --manifest {input.manifest:q} --out {output.rows:q} >{log:q} 2>&1"
+
+
+rule diagnose:
+    input:
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        pairs=FILES.mined("pairs.parquet"),
+        checkpoint=ancient(FILES.last_checkpoint),
+        checkpoint_card=FILES.last_card,
+        code=sources("tdjepa.diagnostics.run"),
+    output:
+        pairs=FILES.diagnostic("pairs.parquet"),
+        card=FILES.diagnostic("pairs.card.json"),
+        aliasing=FILES.diagnostic("aliasing.json"),
+    log:
+        FILES.log("diagnose_{env}_{method}_{seed}"),
+    params:
+        slice=job(lambda w: tdjepa_params.diagnose_slice(P, w.env, w.method, int(w.seed))),
+    shell:
+        "python -m tdjepa diagnose --slice {params.slice:q} --episodes {input.episodes:q} --pairs {input.pairs:q}"
+        " --checkpoint {input.checkpoint:q} --out {output.pairs:q} --aliasing {output.aliasing:q} >{log:q} 2>&1"

@@ -1,0 +1,57 @@
+#!/bin/sh
+# The paper needs LaTeX, which pip cannot bring. This installs it where it can (apt-get, as root or by sudo without
+# a password) and otherwise says what to install. Missing LaTeX is an error only for `system_packages.sh required`:
+# the Python work does without.
+set -eu
+
+# One file of each Debian package that the paper draws on, so that half a TeX Live does not pass for a whole one.
+has_latex() {
+    command -v latexmk >/dev/null && kpsewhich acmart.cls xstring.sty algpseudocode.sty pgfplots.sty >/dev/null
+}
+
+needed=""
+has_latex || needed="texlive-publishers texlive-latex-extra texlive-science latexmk"
+command -v pdftotext >/dev/null || needed="${needed:+$needed }poppler-utils"
+[ -n "$needed" ] || exit 0
+
+# Headless OpenGL, for environments drawn by MuJoCo.
+optional="libegl1 libgl1-mesa-dri libgles2 libosmesa6"
+
+by_hand() {
+    echo "System packages are missing and were not installed: $1. On Debian or Ubuntu:"
+    echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed $optional"
+    has_latex && exit 0
+    echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; everything else works."
+    [ "$required" = no ]
+    exit
+}
+required=no
+[ "${1:-}" != required ] || required=yes
+
+if ! command -v apt-get >/dev/null; then
+    by_hand "there is no apt-get here"
+elif [ "$(id -u)" = 0 ]; then
+    as_root="env"
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root="sudo -n env"
+else
+    by_hand "that needs root"
+fi
+
+apt() {
+    $as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"$log" 2>&1
+}
+
+echo "Installing with apt-get (about 500 MB, SECONDS): $needed"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# An install that was killed leaves dpkg unwilling until this is run.
+$as_root DEBIAN_FRONTEND=noninteractive dpkg --configure -a </dev/null >>"$log" 2>&1 || true
+# shellcheck disable=SC2086 # the lists are meant to split into words
+if apt update && apt install --no-install-recommends $needed && has_latex; then
+    # apart from the rest, because newer Debians lack libosmesa6
+    apt install --no-install-recommends $optional || echo "Could not install these, which are optional: $optional"
+else
+    tail -n 5 "$log"
+    by_hand "apt-get failed, its last words are above"
+fi
