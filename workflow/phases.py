@@ -85,7 +85,8 @@ class Files:
             "collect": self._per_env(self.episodes, self.episodes_card),
             "mine": self._per_env(*(self.mined(name) for name in MINED)),
             "train": self._each(*self.checkpoints(), *self.checkpoint_cards(), self.training("curve.csv")),
-            "evaluate": self._each(self.rows, self.rows_card, *diagnostics) + self._per_env(self.floors, self.floors_card),
+            "evaluate": self._each(self.rows, self.rows_card, *diagnostics)
+            + self._per_env(self.floors, self.floors_card),
             "judge": [str(layout.evidence(self.scale, name)) for name in EVIDENCE],
             "render": [str(layout.report(self.scale, name)) for name in REPORT],
             "paper": [str(layout.paper(self.scale))],

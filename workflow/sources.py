@@ -20,7 +20,9 @@ def sources(module: str) -> list[str]:
         if path is not None and path not in seen:
             seen.add(path)
             todo += _imports(path)
-    data = {str(extra) for path in seen for extra in pathlib.Path(path).parent.glob("*.yaml") if _reads(path, extra.name)}
+    data = {
+        str(extra) for path in seen for extra in pathlib.Path(path).parent.glob("*.yaml") if _reads(path, extra.name)
+    }
     return sorted(seen | data)
 
 

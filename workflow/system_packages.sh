@@ -9,6 +9,9 @@ has_latex() {
     command -v latexmk >/dev/null && kpsewhich acmart.cls xstring.sty algpseudocode.sty pgfplots.sty >/dev/null
 }
 
+required=no
+[ "${1:-}" != required ] || required=yes
+
 needed=""
 has_latex || needed="texlive-publishers texlive-latex-extra texlive-science latexmk"
 command -v pdftotext >/dev/null || needed="${needed:+$needed }poppler-utils"
@@ -21,12 +24,11 @@ by_hand() {
     echo "System packages are missing and were not installed: $1. On Debian or Ubuntu:"
     echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed $optional"
     has_latex && exit 0
-    echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; everything else works."
+    echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; all else works."
+    [ "$required" = no ] || echo "Nothing was started."
     [ "$required" = no ]
     exit
 }
-required=no
-[ "${1:-}" != required ] || required=yes
 
 if ! command -v apt-get >/dev/null; then
     by_hand "there is no apt-get here"

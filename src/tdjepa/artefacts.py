@@ -50,7 +50,9 @@ def publish(path: str | Path):
     except OSError as error:
         if error.errno is None or error.errno not in _NO_SPACE:
             raise
-        raise UserError(f"{path}: {error.strerror}; nothing was written under that name. Free some space and rerun.") from error
+        raise UserError(
+            f"{path}: {error.strerror}; nothing was written under that name. Free some space and rerun."
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -123,7 +125,9 @@ def verified(path: str | Path) -> dict:
     if not path.exists():
         raise UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)")
     if not card_file.exists():
-        raise UserError(f"{path}: its card {card_file.name} is missing, so nothing says that the file is whole; rerun the step that makes it")
+        raise UserError(
+            f"{path}: its card {card_file.name} is missing, so nothing says that the file is whole; rerun the step that makes it"
+        )
     card = read_json(card_file)
     found = sha256(path)
     if found != card.get("sha256"):
@@ -141,4 +145,6 @@ def fingerprint() -> str:
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
-    return f"{model}; {platform.system()} {platform.machine()}; OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '-')}"
+    return (
+        f"{model}; {platform.system()} {platform.machine()}; OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '-')}"
+    )

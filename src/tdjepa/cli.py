@@ -57,9 +57,7 @@ def argument_parser() -> argparse.ArgumentParser:
     episodes = file("episodes", "episodes.h5")
     verb("collect", collect, "make demonstrations of one environment", env, *common, out)
     verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
-    verb(
-        "train", train, "train one model", env, method, seed, *common, episodes, file("split", "split.json"), out
-    )
+    verb("train", train, "train one model", env, method, seed, *common, episodes, file("split", "split.json"), out)
     verb(
         "evaluate",
         evaluate,
@@ -71,7 +69,16 @@ def argument_parser() -> argparse.ArgumentParser:
         "diagnose",
         diagnose,
         "latent distances of held-out pairs, and the aliasing of the encoder",
-        *(env, method, seed, *common, episodes, file("pairs", "pairs.parquet"), file("checkpoint", "a checkpoint"), out),
+        *(
+            env,
+            method,
+            seed,
+            *common,
+            episodes,
+            file("pairs", "pairs.parquet"),
+            file("checkpoint", "a checkpoint"),
+            out,
+        ),
         file("aliasing", "where to write the aliasing diagnostic"),
     )
     verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
@@ -173,13 +180,17 @@ def evaluate(args):
     cfg, scale = _slice(args, params.EvaluateSlice, make)
     method, env, floors = cfg.method_name, cfg.env, cfg.method_name == "floors"
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, env), "--episodes")
-    locked = _path(args.manifest, scale, scale and layout.mined(scale, env, f"{cfg.evaluate.manifest}.json"), "--manifest")
+    locked = _path(
+        args.manifest, scale, scale and layout.mined(scale, env, f"{cfg.evaluate.manifest}.json"), "--manifest"
+    )
     seed = "" if floors else cfg.seed
     out = _path(args.out, scale, scale and layout.rows(scale, env, method, seed), "--out")
     if floors:
         table = evaluation.run_floors(cfg, episodes, locked, out)
     else:
-        folder = _path(args.checkpoints, scale, scale and layout.training(scale, env, method, cfg.seed), "--checkpoints")
+        folder = _path(
+            args.checkpoints, scale, scale and layout.training(scale, env, method, cfg.seed), "--checkpoints"
+        )
         epochs = {cfg.last_epoch, *(cfg.evaluate.curve_epochs if cfg.on_curve else ())}
         table = evaluation.run(cfg, episodes, locked, {e: folder / f"epoch_{e:02d}.safetensors" for e in epochs}, out)
     from tdjepa.envs.base import make as make_env
@@ -194,7 +205,9 @@ def diagnose(args):
     from tdjepa import layout, params
     from tdjepa.diagnostics import run
 
-    cfg, scale = _slice(args, params.DiagnoseSlice, lambda p: params.diagnose_slice(p, args.env, args.method, args.seed))
+    cfg, scale = _slice(
+        args, params.DiagnoseSlice, lambda p: params.diagnose_slice(p, args.env, args.method, args.seed)
+    )
     place = (scale, cfg.env, cfg.method_name, cfg.seed)
     facts = run.run(
         cfg,

@@ -1,7 +1,7 @@
 """`tdjepa evaluate`: a locked manifest in, one row per (plan seed, episode) out; nothing is aggregated here.
 
-    tdjepa evaluate --env two_room --method tdjepa --seed 3072 --scale desk
-    tdjepa evaluate --env two_room --method floors --scale desk          (random, zero action, replay of the log)
+tdjepa evaluate --env two_room --method tdjepa --seed 3072 --scale desk
+tdjepa evaluate --env two_room --method floors --scale desk          (random, zero action, replay of the log)
 """
 
 from pathlib import Path
@@ -29,7 +29,9 @@ class Episodes:
         self.data = Store(episodes)
         locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset)
         if len(locked["entries"]) < cfg.evaluate.episodes:
-            raise UserError(f"{manifest_file}: has {len(locked['entries'])} entries, evaluate.episodes = {cfg.evaluate.episodes}")
+            raise UserError(
+                f"{manifest_file}: has {len(locked['entries'])} entries, evaluate.episodes = {cfg.evaluate.episodes}"
+            )
         self.entries = locked["entries"][: cfg.evaluate.episodes]
         self.sha256 = locked["sha256_of_lines"]
         self.first = self.data.row(self.entries[:, 0], self.entries[:, 1])
@@ -44,7 +46,9 @@ class Episodes:
         return env.render(self.data.image_size)
 
 
-def run(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, checkpoints: dict[int, Path], out: Path) -> pd.DataFrame:
+def run(
+    cfg: EvaluateSlice, episodes: Path, manifest_file: Path, checkpoints: dict[int, Path], out: Path
+) -> pd.DataFrame:
     """Evaluate one trained model: every cost at the last epoch with every plan seed, and the epoch curve."""
     from tdjepa.model import checkpoint
 
@@ -54,15 +58,32 @@ def run(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, checkpoints: di
     if cfg.on_curve:
         todo += [(e, ev.curve_cost, ev.plan_seeds[0]) for e in ev.curve_epochs if e != cfg.last_epoch]
     tables = []
-    with progress(len(todo) * len(locked.entries), f"evaluate {cfg.env}/{cfg.method_name}/{cfg.seed}", "episodes") as bar:
+    with progress(
+        len(todo) * len(locked.entries), f"evaluate {cfg.env}/{cfg.method_name}/{cfg.seed}", "episodes"
+    ) as bar:
         for epoch, cost, plan_seed in todo:
             expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
             model, _ = checkpoint.load(checkpoints[epoch], expect)
             planner = mpc.LatentPlanner(
-                model, env, goal_frames, cost, ev.blend, ev.protocol[cfg.env], ev.planner, plan_seed, locked.entries.tolist()
+                model,
+                env,
+                goal_frames,
+                cost,
+                ev.blend,
+                ev.protocol[cfg.env],
+                ev.planner,
+                plan_seed,
+                locked.entries.tolist(),
             )
             outcome = mpc.run_episodes(
-                env, locked.starts, locked.goals, planner, ev.budget, cfg.frameskip, ev.planner.history, locked.data.image_size
+                env,
+                locked.starts,
+                locked.goals,
+                planner,
+                ev.budget,
+                cfg.frameskip,
+                ev.planner.history,
+                locked.data.image_size,
             )
             bar.update(len(locked.entries))
             protocol = ev.protocol[cfg.env]
@@ -94,7 +115,9 @@ def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Pat
     tables = []
     for name in FLOORS:
         for plan_seed in ev.plan_seeds:
-            outcome = mpc.run_episodes(env, locked.starts, locked.goals, policy(name, plan_seed), ev.budget, cfg.frameskip)
+            outcome = mpc.run_episodes(
+                env, locked.starts, locked.goals, policy(name, plan_seed), ev.budget, cfg.frameskip
+            )
             key = {"method": name, "train_seed": 0, "epoch": 0, "solver": "none", "cost": "none", "w": 1.0}
             tables.append(rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, ""))
     return write(cfg, tables, {"episodes": episodes, "manifest": manifest_file}, out)

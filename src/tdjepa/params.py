@@ -171,9 +171,13 @@ class Method(Record):
     @model_validator(mode="after")
     def consistent(self):
         if (self.head == "none") != (self.terms.temporal is None):
-            raise ValueError(f"head: {self.head} does not fit: a temporal head needs terms.temporal and the other way round")
+            raise ValueError(
+                f"head: {self.head} does not fit: a temporal head needs terms.temporal and the other way round"
+            )
         if self.head == "none" and set(self.costs) - {"l2"}:
-            raise ValueError(f"costs: {list(self.costs)} need a temporal head, but head is none; only l2 can be planned with")
+            raise ValueError(
+                f"costs: {list(self.costs)} need a temporal head, but head is none; only l2 can be planned with"
+            )
         return self
 
 
@@ -280,7 +284,9 @@ class Params(Record):
         for name, method in self.methods.items():
             needed = self.model.predictor.history + (method.terms.rollout.horizon if method.terms.rollout else 1)
             if method.window < needed:
-                problems.append(f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}")
+                problems.append(
+                    f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}"
+                )
         if self.evaluate.planner.history > self.model.predictor.history:
             problems.append("evaluate.planner.history: exceeds model.predictor.history")
         if self.collect.min_length <= self.mine.goal_offset:
@@ -406,7 +412,9 @@ def read_yaml(path: str | Path):
     try:
         text = Path(path).read_text()
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; run this in the project's folder or name the file with --params") from None
+        raise UserError(
+            f"{path}: {error.strerror}; run this in the project's folder or name the file with --params"
+        ) from None
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -420,7 +428,9 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
     scales = raw.get("scales") or {}
     scale = scale or raw.get("scale")
     if scale not in scales:
-        raise UserError(f"{source}: scale = {scale!r}: must be one of {', '.join(map(str, scales)) or '(none defined)'}")
+        raise UserError(
+            f"{source}: scale = {scale!r}: must be one of {', '.join(map(str, scales)) or '(none defined)'}"
+        )
     base = {key: value for key, value in raw.items() if key != "scales"}
     params = parse(Params, merge(base, {**(scales[scale] or {}), "scale": scale}), source)
     problems = []
@@ -454,7 +464,9 @@ def _lines(error: Mapping, source: str) -> list[str]:
         prefix = f"{source}: {key}." if key else f"{source}: "
         return [prefix + line for line in str(error["ctx"]["error"]).splitlines()]
     if error["type"] == "extra_forbidden":
-        return [f"{source}: {key} = {_short(error['input'])}: no such key; check the spelling against the comments in params.yaml"]
+        return [
+            f"{source}: {key} = {_short(error['input'])}: no such key; check the spelling against the comments in params.yaml"
+        ]
     if error["type"] == "missing":
         return [f"{source}: {key}: missing; a value is needed"]
     hint = ""

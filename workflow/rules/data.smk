@@ -7,11 +7,11 @@ rule collect:
         card=FILES.episodes_card,
     log:
         FILES.log("collect_{env}"),
-    params:
-        slice=job(lambda w: tdjepa_params.collect_slice(P, w.env)),
     resources:
         mem_mb=4000,
         runtime=30,
+    params:
+        slice=job(lambda w: tdjepa_params.collect_slice(P, w.env)),
     shell:
         "python -m tdjepa collect --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
 

@@ -12,12 +12,14 @@ rule evaluate:
         card=FILES.rows_card,
     log:
         FILES.log("evaluate_{env}_{method}_{seed}"),
-    params:
-        slice=job(lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))),
-        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
     resources:
         mem_mb=4000,
         runtime=60,
+    params:
+        slice=job(
+            lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))
+        ),
+        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
     shell:
         "python -m tdjepa evaluate --slice {params.slice:q} --episodes {input.episodes:q} --manifest {input.manifest:q}"
         " --checkpoints {params.checkpoints:q} --out {output.rows:q} >{log:q} 2>&1"
@@ -56,7 +58,9 @@ rule diagnose:
     log:
         FILES.log("diagnose_{env}_{method}_{seed}"),
     params:
-        slice=job(lambda w: tdjepa_params.diagnose_slice(P, w.env, w.method, int(w.seed))),
+        slice=job(
+            lambda w: tdjepa_params.diagnose_slice(P, w.env, w.method, int(w.seed))
+        ),
     shell:
         "python -m tdjepa diagnose --slice {params.slice:q} --episodes {input.episodes:q} --pairs {input.pairs:q}"
         " --checkpoint {input.checkpoint:q} --out {output.pairs:q} --aliasing {output.aliasing:q} >{log:q} 2>&1"

@@ -11,12 +11,12 @@ rule train:
         curve=FILES.training("curve.csv"),
     log:
         FILES.log("train_{env}_{method}_{seed}"),
-    params:
-        slice=job(lambda w: tdjepa_params.train_slice(P, w.env, w.method, int(w.seed))),
-        out=lambda w, output: os.path.dirname(output.curve),
     resources:
         mem_mb=6000,
         runtime=60,
+    params:
+        slice=job(lambda w: tdjepa_params.train_slice(P, w.env, w.method, int(w.seed))),
+        out=lambda w, output: os.path.dirname(output.curve),
     shell:
         "python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
         " --out {params.out:q} >{log:q} 2>&1"

@@ -1,6 +1,6 @@
 """`tdjepa collect`: demonstrations of one environment, seeded per episode, as one episodes file with its card.
 
-    tdjepa collect --env two_room --scale desk
+tdjepa collect --env two_room --scale desk
 """
 
 from pathlib import Path
@@ -80,7 +80,11 @@ def demonstrations(cfg: CollectSlice):
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in batch]
         states, actions, steps, goals = two_room.demonstrate(rngs, cfg.data.max_steps, cfg.data.action_noise)
         kept += [
-            (states[k, : steps[k] + 1], np.vstack([actions[k, : steps[k]], np.full((1, 2), np.nan, np.float32)]), goals[k])
+            (
+                states[k, : steps[k] + 1],
+                np.vstack([actions[k, : steps[k]], np.full((1, 2), np.nan, np.float32)]),
+                goals[k],
+            )
             for k in range(len(rngs))
             if steps[k] + 1 >= cfg.min_length
         ]

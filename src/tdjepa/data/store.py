@@ -82,7 +82,9 @@ class Store:
         inner = np.ones(rows, bool)
         inner[ends] = False
         if np.isnan(self.action[inner]).any():
-            episode = int(np.searchsorted(self.offset, np.nonzero(np.isnan(self.action).any(1) & inner)[0][0], "right")) - 1
+            episode = (
+                int(np.searchsorted(self.offset, np.nonzero(np.isnan(self.action).any(1) & inner)[0][0], "right")) - 1
+            )
             raise UserError(f"{self.path}: NaN action inside episode {episode}; only its last row may lack an action")
 
 
@@ -104,7 +106,9 @@ def _headers(path: Path) -> dict:
             pixels = file["pixels"]
             start = pixels.id.get_offset()
             if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3:
-                raise UserError(f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3); {again}")
+                raise UserError(
+                    f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3); {again}"
+                )
             if start is None:
                 raise UserError(f"{path}: pixels is chunked or compressed and cannot be memory-mapped; {again}")
             if start + pixels.id.get_storage_size() > path.stat().st_size:

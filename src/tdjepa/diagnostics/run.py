@@ -1,6 +1,6 @@
 """`tdjepa diagnose`: what one trained model's latents know, without planning.
 
-    tdjepa diagnose --env two_room --method tdjepa --seed 3072 --scale desk
+tdjepa diagnose --env two_room --method tdjepa --seed 3072 --scale desk
 """
 
 from pathlib import Path
@@ -34,7 +34,9 @@ def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, 
     write_json(aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoint_file)})
     return {
         "rank correlation with the step gap": ", ".join(
-            f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}" for cost in ("d_psi", "l2") if table[cost].notna().all()
+            f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}"
+            for cost in ("d_psi", "l2")
+            if table[cost].notna().all()
         ),
         "change at one patch / at half a patch": seen["ratio_one_patch"],
         "file": out,

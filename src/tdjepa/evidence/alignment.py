@@ -9,7 +9,7 @@ MEASURES = ("d_psi", "l2")
 
 
 def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
-    """One line (env, method, train_seed, split, measure, rho, n) per checkpoint, stratum and cost that can be computed."""
+    """One line (env, method, train_seed, split, measure, rho, n) per checkpoint, stratum and cost."""
     lines = []
     for key, of_checkpoint in pairs.groupby(["env", "method", "train_seed"], sort=True):
         for split in SPLITS:
@@ -23,7 +23,7 @@ def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_seeds(ranks: pd.DataFrame, **where) -> tuple[float, float | None, int] | None:
-    """(mean, sample std or None, n) over training seeds of the correlations selected by column values; None without any."""
+    """(mean, sample std or None, n) over training seeds of the correlations with these column values, or None."""
     for column, value in where.items():
         ranks = ranks[ranks[column] == value]
     rho = ranks["rho"].to_numpy(float)

@@ -1,12 +1,12 @@
 """A bootstrap interval for a success rate over training seeds, plan seeds and episodes.
 
-The design is crossed: every checkpoint is evaluated with the same plan seeds on the same start-goal pairs. So each of the
-three factors is resampled by itself and a resample's rate is the mean over the product of the three draws (the
+The design is crossed: every checkpoint is evaluated with the same plan seeds on the same start-goal pairs. So each of
+the three factors is resampled by itself and a resample's rate is the mean over the product of the three draws (the
 "pigeonhole" bootstrap, which is conservative for the noise within a combination). Pairs from one episode are drawn
 together. Of n levels, n - 1 are drawn, which makes the variance unbiased for the two or three training seeds that are
 usual here; a factor with one level cannot vary, and the interval is then conditional on it. Percentile interval. On
-simulated data the nominal 95 % are 95 to 99 % where episodes vary most, 100 % for pure noise, and 85 % in the worst case:
-three training seeds that differ more than anything else.
+simulated data the nominal 95 % are 95 to 99 % where episodes vary most, 100 % for pure noise, and 85 % in the worst
+case: three training seeds that differ more than anything else.
 
 Few failures make any bootstrap overconfident: with no failure at all it says [100, 100]. Yet a kind of episode that was
 never drawn may make up a share u of all episodes, where (1 - u)^n = (1 - level) / 2. When fewer than FEW episodes ever
@@ -80,7 +80,7 @@ def quantiles(means: np.ndarray, estimate: float, level: float) -> tuple[float, 
 
 
 def episodes_with(event: np.ndarray, clusters: np.ndarray) -> int:
-    """In how many clusters (E,) the event (T, P, E) ever happened; comparisons with NaN are False, so missing is no event."""
+    """In how many clusters (E,) the event (T, P, E) ever happened; NaN compares False, so missing is no event."""
     return len(np.unique(clusters[event.any((0, 1))]))
 
 

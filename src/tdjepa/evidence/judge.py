@@ -1,7 +1,7 @@
 """`tdjepa judge`: evaluation rows in, statistics out (stats.json and cells.csv).
 
-Every cell and every comparison has its own random stream, named by the cells, so that adding an environment, a method or
-an epoch changes no interval of the others.
+Every cell and every comparison has its own random stream, named by the cells, so that adding an environment, a method
+or an epoch changes no interval of the others.
 """
 
 import io
@@ -18,10 +18,11 @@ from tdjepa.evidence import bootstrap, paired, rows, summary
 from tdjepa.evidence.summary import Cell
 from tdjepa.streams import stream
 
-CELL_FIELDS = (
-    "id env method solver cost w epoch mean std low high interval mean_nontrivial excess_over_random "
-    "n_train_seeds n_plan_seeds n_episodes n_trivial n_rows"
-).split()
+CELL_FIELDS = [
+    *("id", "env", "method", "solver", "cost", "w", "epoch"),
+    *("mean", "std", "low", "high", "interval", "mean_nontrivial", "excess_over_random"),
+    *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows"),
+]
 DIGITS = 6  # significant ones, so that a small p stays a small p
 
 

@@ -1,13 +1,13 @@
 """Two cells of one environment, compared on the plan seeds and start-goal pairs that both have.
 
 Plan seeds and pairs are the same on both sides, so they are resampled together. Training seeds are the same checkpoints
-only when both cells are of one method (two costs, two epochs); two methods' trainings are independent of each other even
-under equal seed numbers, so there each side draws its own. A floor has no training and pairs with every checkpoint.
+only when both cells are of one method (two costs, two epochs); two methods' trainings are independent of each other
+even under equal seed numbers, so there each side draws its own. A floor has no training and pairs with all checkpoints.
 
-Three tests with different assumptions, because none is right alone: the paired t over plan seeds is the paper's habit and
-takes checkpoints and episodes as given; McNemar counts every paired outcome as independent, which it is not, so its p is
-too small; the permutation test flips whole episodes, which is right for the checkpoints at hand. Holm corrects the last.
-Only the interval of the difference covers new training seeds.
+Three tests with different assumptions, because none is right alone: the paired t over plan seeds is the paper's habit
+and takes checkpoints and episodes as given; McNemar counts every paired outcome as independent, which it is not, so its
+p is too small; the permutation test flips whole episodes, which is right for the checkpoints at hand. Holm corrects the
+last. Only the interval of the difference covers new training seeds.
 """
 
 from dataclasses import dataclass
@@ -66,8 +66,8 @@ def _of_seeds(cell: Cell, seeds: np.ndarray) -> np.ndarray:
 def difference_interval(pair: Pair, rng: np.random.Generator, resamples: int, level: float) -> tuple[float, float, str]:
     """(low, high, kind) of mean(a) - mean(b) in percentage points.
 
-    When fewer than FEW episodes differ from the usual difference, the interval reaches at least to where an unseen share of
-    episodes would all go one way (see bootstrap.py), and kind is "exact".
+    When fewer than FEW episodes differ from the usual difference, the interval reaches at least to where an unseen
+    share of episodes would all go one way (see bootstrap.py), and kind is "exact".
     """
     ta, tb = len(pair.a), len(pair.b)
     plan = draw(rng, resamples, pair.a.shape[1])

@@ -62,7 +62,7 @@ def mean(success: np.ndarray) -> float | None:
 
 
 def plan_seed_means(success: np.ndarray) -> np.ndarray:
-    """(T, P, E) -> (P,): success in percent of each plan seed over training seeds and episodes, NaN where it has no row."""
+    """(T, P, E) -> (P,): percent of each plan seed over training seeds and episodes, NaN where it has no row."""
     there = ~np.isnan(success)
     count = there.sum((0, 2))
     return 100 * np.divide(np.nansum(success, (0, 2)), count, out=np.full(len(count), np.nan), where=count > 0)

@@ -37,7 +37,9 @@ def lines_sha256(entries: np.ndarray) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def to_json(env: str, part: str, seed: int, goal_offset: int, entries: np.ndarray, trivial: np.ndarray, data: str) -> dict:
+def to_json(
+    env: str, part: str, seed: int, goal_offset: int, entries: np.ndarray, trivial: np.ndarray, data: str
+) -> dict:
     return {
         "env": env,
         "part": part,

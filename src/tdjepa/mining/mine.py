@@ -1,6 +1,6 @@
 """`tdjepa mine`: split, locked manifests and held-out pairs of one data set.
 
-    tdjepa mine --env two_room --scale desk
+tdjepa mine --env two_room --scale desk
 """
 
 from pathlib import Path
@@ -45,7 +45,10 @@ def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
     )
     with publish(out / "pairs.parquet") as temporary:
         table.to_parquet(temporary, index=False)
-    return {**summary, "pairs": f"{len(table)} held-out pairs, {table.near.mean():.0%} near the end, {table.far.mean():.0%} far"}
+    return {
+        **summary,
+        "pairs": f"{len(table)} held-out pairs, {table.near.mean():.0%} near the end, {table.far.mean():.0%} far",
+    }
 
 
 def solved_at_start(env, data: Store, entries: np.ndarray, goal_offset: int) -> np.ndarray:

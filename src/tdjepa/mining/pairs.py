@@ -5,7 +5,13 @@ import pandas as pd
 
 
 def draw(
-    lengths: np.ndarray, episodes: np.ndarray, n: int, max_gap: int, near_end: int, far_end: int, rng: np.random.Generator
+    lengths: np.ndarray,
+    episodes: np.ndarray,
+    n: int,
+    max_gap: int,
+    near_end: int,
+    far_end: int,
+    rng: np.random.Generator,
 ) -> pd.DataFrame:
     """n pairs (episode, i, j) with tau = j - i uniform in 1..max_gap.
 

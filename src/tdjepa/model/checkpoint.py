@@ -17,7 +17,12 @@ def save(path: Path, model: WorldModel, cfg: TrainSlice, image_size: int, epoch:
     from safetensors.torch import save_file
 
     sweep(path)
-    about = {"train": cfg.model_dump(mode="json"), "image_size": image_size, "block": len(model.action_mean), "epoch": epoch}
+    about = {
+        "train": cfg.model_dump(mode="json"),
+        "image_size": image_size,
+        "block": len(model.action_mean),
+        "epoch": epoch,
+    }
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with publish(path) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about, sort_keys=True)})
@@ -36,7 +41,9 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
     except SafetensorError as error:
         raise UserError(f"{path}: not a safetensors file ({error}); delete it and train again") from None
     if about is None:
-        raise UserError(f"{path}: says nothing about its training, so it is not one of ours; use a checkpoint of `tdjepa train`")
+        raise UserError(
+            f"{path}: says nothing about its training, so it is not one of ours; use a checkpoint of `tdjepa train`"
+        )
     cfg = parse(TrainSlice, about["train"], str(path))
     for key, wanted in (expect or {}).items():
         if getattr(cfg, key) != wanted:
@@ -45,7 +52,9 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
     wanted, found = set(model.state_dict()), set(tensors)
     if wanted != found:
         odd = sorted(wanted ^ found)[0]
-        raise UserError(f"{path}: {'lacks' if odd in wanted else 'has the unknown'} tensor {odd}; it is not a checkpoint of this version")
+        raise UserError(
+            f"{path}: {'lacks' if odd in wanted else 'has the unknown'} tensor {odd}; it is not a checkpoint of this version"
+        )
     model.load_state_dict(tensors)
     return model.to(device).eval(), about
 

@@ -13,9 +13,7 @@ class ActionEncoder(nn.Module):
     def __init__(self, block: int, smooth: int, multiple: int, width: int):
         super().__init__()
         self.smooth = nn.Linear(block, smooth)
-        self.embed = nn.Sequential(
-            nn.Linear(smooth, multiple * width), nn.SiLU(), nn.Linear(multiple * width, width)
-        )
+        self.embed = nn.Sequential(nn.Linear(smooth, multiple * width), nn.SiLU(), nn.Linear(multiple * width, width))
 
     def forward(self, blocks):
         return self.embed(self.smooth(blocks))
@@ -33,7 +31,11 @@ class Block(nn.Module):
         self.out = nn.Linear(inner, width)
         self.mlp_norm = nn.LayerNorm(width)
         self.mlp = nn.Sequential(
-            nn.Linear(width, cfg.mlp), nn.GELU(), nn.Dropout(cfg.dropout), nn.Linear(cfg.mlp, width), nn.Dropout(cfg.dropout)
+            nn.Linear(width, cfg.mlp),
+            nn.GELU(),
+            nn.Dropout(cfg.dropout),
+            nn.Linear(cfg.mlp, width),
+            nn.Dropout(cfg.dropout),
         )
         self.modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
         nn.init.zeros_(self.modulation[1].weight)  # AdaLN-zero: every block starts as the identity

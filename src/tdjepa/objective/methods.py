@@ -1,6 +1,6 @@
 """The whole objective on one screen. A method is data (params.yaml, `methods`): which terms, with which weights.
 
-    L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 11 of the paper)
+L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 11 of the paper)
 """
 
 from tdjepa.objective import prediction

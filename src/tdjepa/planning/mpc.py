@@ -69,7 +69,14 @@ def run_episodes(
                 frames[i] = [*frames[i], frame][-history:]
                 past[i] = [*past[i], block[i].reshape(-1)][len(past[i]) + 2 - len(frames[i]) :]
         on_step(int(success.sum()))
-    return {"success": success, "trivial": trivial, "steps": steps, "plans": plans, "plan_seconds": seconds, "final": final}
+    return {
+        "success": success,
+        "trivial": trivial,
+        "steps": steps,
+        "plans": plans,
+        "plan_seconds": seconds,
+        "final": final,
+    }
 
 
 class LatentPlanner:

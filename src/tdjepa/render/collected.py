@@ -11,7 +11,12 @@ def run(params: Params, out: Path | None = None) -> dict:
 
     out = out or Path(layout.report(params.scale))
     render(**inputs(params), params=params, out=out)
-    return {"tables": out / "tables", "figures": out / "figures", "numbers": out / "numbers.tex", "summary": out / "summary.md"}
+    return {
+        "tables": out / "tables",
+        "figures": out / "figures",
+        "numbers": out / "numbers.tex",
+        "summary": out / "summary.md",
+    }
 
 
 def inputs(p: Params) -> dict:

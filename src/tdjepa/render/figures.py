@@ -60,6 +60,15 @@ def grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, 
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def env_panels(envs: list[str], height: float) -> tuple[Figure, list[tuple[str, Axes]]]:
+    """A panel an environment, two in a row, so that four environments still fit a column of the page."""
+    columns = min(2, len(envs))
+    figure, axes = grid(-(-len(envs) // columns), columns, COLUMN, height)
+    for unused in axes.flat[len(envs) :]:
+        unused.remove()
+    return figure, list(zip(envs, axes.flat, strict=False))
+
+
 def not_run(axes: Axes) -> None:
     box = {"facecolor": "white", "edgecolor": "none"}
     axes.text(0.5, 0.5, NOT_RUN, transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=9, bbox=box)
@@ -82,10 +91,9 @@ def epoch_curve(inputs: Inputs) -> Figure:
     rows = inputs.rows
     rows = rows[(rows["train_seed"] == p.train_seeds[0]) & (rows["plan_seed"] == p.evaluate.plan_seeds[0])]
     rows = rows[rows["cost"] == cost]
-    envs = envs_with(rows, inputs)
-    figure, axes = grid(len(envs), 1, COLUMN, 1.75)
-    for env, ax in zip(envs, axes[:, 0], strict=True):
-        _published_curve(ax, env, cost, p.train.epochs)
+    figure, panels = env_panels(envs_with(rows, inputs), 1.9)
+    for env, ax in panels:
+        _published_curve(ax, env, cost)
         for method, of_method in rows[rows["env"] == env].groupby("method", sort=True):
             _own_curve(ax, of_method, *look(method), f"{method_label(p, method)}, reproduced", p.judge.level)
         for method, of_cost, style in (("lewm", "l2", "--"), ("random", "", ":")):
@@ -95,15 +103,25 @@ def epoch_curve(inputs: Inputs) -> Figure:
                 ax.axhline(cell["mean"], color=ORANGE if method == "lewm" else GREY, ls=style, lw=0.9, label=label)
         if not (rows["env"] == env).any():
             not_run(ax)
-        ax.set(ylim=(-3, 103), ylabel="success (%)", title=f"{ENVS[env]}, planned with {MATH[cost]}")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend(loc="lower right")
-    axes[-1, 0].set_xlabel("training epoch")
+        ax.set(ylim=(-3, 103), ylabel="success (%)", xlabel="training epoch", title=f"{ENVS[env]}, {MATH[cost]}")
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    _shared_legend(figure, panels)
     return figure
 
 
-def _published_curve(ax: Axes, env: str, cost: str, epochs: int) -> None:
+def _shared_legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
+    """One legend for all panels, above them, where it covers nothing."""
+    labelled = {}
+    for _, ax in panels:
+        handles, labels = ax.get_legend_handles_labels()
+        labelled |= dict(zip(labels, handles, strict=True))
+    if labelled:
+        figure.legend(
+            labelled.values(), labelled.keys(), loc="outside upper center", ncols=3 if len(labelled) == 3 else 2
+        )
+
+
+def _published_curve(ax: Axes, env: str, cost: str) -> None:
     curve = published.epoch_curve(env, "tdjepa", cost)
     if curve:
         x = np.arange(1, len(curve["rates"]) + 1)
@@ -167,7 +185,7 @@ def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: bool) -> None:
 def alignment_scatter(inputs: Inputs) -> Figure:
     """Cost against step gap on held-out pairs, as the paper's Figure 1: LeWM's l2 beside TD-JEPA's d_psi."""
     envs = envs_with(inputs.pairs, inputs)
-    figure, axes = grid(len(envs), 2, COLUMN, 1.75)
+    figure, axes = grid(len(envs), 2, COLUMN, 1.75 if len(envs) == 1 else 1.4)
     for env, row in zip(envs, axes, strict=True):
         for ax, (method, measure) in zip(row, (("lewm", "l2"), ("tdjepa", "d_psi")), strict=True):
             _scatter(ax, inputs, env, method, measure)
@@ -199,9 +217,8 @@ def calibration(inputs: Inputs) -> Figure:
     """Mean d_psi for each step gap against the gap itself in model steps."""
     p = inputs.params
     known = inputs.pairs.dropna(subset=["d_psi"])
-    envs = envs_with(known, inputs)
-    figure, axes = grid(len(envs), 1, COLUMN, 1.75)
-    for env, ax in zip(envs, axes[:, 0], strict=True):
+    figure, panels = env_panels(envs_with(known, inputs), 1.8)
+    for env, ax in panels:
         gaps = np.array([1, p.mine.goal_offset])
         ax.plot(gaps, gaps / p.mine.frameskip, color="black", ls=":", lw=1, label=rf"$\tau$ / {p.mine.frameskip}")
         of_env = known[known["env"] == env]
@@ -214,9 +231,8 @@ def calibration(inputs: Inputs) -> Figure:
                 table["tau"], table["mean"], table["std"], color=colour, marker=marker, ls=line, elinewidth=0.6,
                 capsize=1, label=f"{method_label(p, method)}, mean ± std",
             )  # fmt: skip
-        ax.set(ylabel=rf"{MATH['d_psi']} (model steps)", title=ENVS[env], ylim=(0, None))
-        ax.legend(loc="upper left")
-    axes[-1, 0].set_xlabel(r"step gap $\tau$ (environment steps)")
+        ax.set(xlabel=r"step gap $\tau$", ylabel=rf"{MATH['d_psi']} (model steps)", title=ENVS[env], ylim=(0, None))
+    _shared_legend(figure, panels)
     return figure
 
 
@@ -224,9 +240,8 @@ def aliasing(inputs: Inputs) -> Figure:
     """Latent change when the agent is moved by some pixels: a code periodic in the patch falls back at one patch."""
     p = inputs.params
     found = [a["env"] for a in inputs.aliasing]
-    envs = [env for env in ENVS if env in found] or [p.envs[0]]
-    figure, axes = grid(len(envs), 1, COLUMN, 1.6)
-    for env, ax in zip(envs, axes[:, 0], strict=True):
+    figure, panels = env_panels([env for env in ENVS if env in found] or [p.envs[0]], 1.7)
+    for env, ax in panels:
         of_env = [a for a in inputs.aliasing if a["env"] == env]
         if not of_env:
             not_run(ax)
@@ -238,10 +253,8 @@ def aliasing(inputs: Inputs) -> Figure:
                 ax.plot(a["shift_px"], a["change"], color=colour, marker=marker, ms=2.5, ls=line, lw=0.9, label=label)
         for a in of_env[:1]:
             ax.axvline(a["patch"], color="black", ls=":", lw=0.9, label="one patch")
-        ax.set(ylabel="relative latent change", title=ENVS[env], ylim=(0, None))
-        if of_env:
-            ax.legend(loc="best")
-    axes[-1, 0].set_xlabel("shift of the agent (px)")
+        ax.set(xlabel="shift of the agent (px)", ylabel="relative latent change", title=ENVS[env], ylim=(0, None))
+    _shared_legend(figure, panels)
     return figure
 
 
@@ -260,9 +273,10 @@ def training(inputs: Inputs) -> Figure:
                 ax.plot(last.index, last, color=colour, ls=line, lw=0.9, label=name)
         ax.set(xlabel="epoch", ylabel=label)
         if not curves.empty:
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
             ax.set_ylim(0, None)
-            ax.legend(loc="best")
+    if not curves.empty:
+        axes[0, 0].legend(loc="upper right")
     return figure
 
 

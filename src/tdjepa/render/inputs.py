@@ -8,12 +8,13 @@ import pandas as pd
 
 from tdjepa.artefacts import read_json
 from tdjepa.errors import UserError
-from tdjepa.evidence import alignment, rows
+from tdjepa.evidence import alignment
+from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.params import Params
 from tdjepa.render.labels import FLOORS
 
 PAIR_COLUMNS = ["env", "method", "train_seed", "tau", "near", "far", "d_psi", "l2"]
-CURVE_COLUMNS = ["epoch", "step", "loss", "latent_std", "effective_rank", "seconds", "cpu_seconds"]
+CURVE_COLUMNS = ["epoch", "loss", "effective_rank"]
 ALIASING_KEYS = ["env", "method", "train_seed", "patch", "shift_px", "change", "ratio_one_patch"]
 
 
@@ -57,7 +58,7 @@ class Inputs:
 
 def read(
     stats: Path | None,
-    rows_files: Sequence[Path],
+    rows: Sequence[Path],
     pairs: Sequence[Path],
     cards: Sequence[Path],
     curves: Sequence[Path],
@@ -72,7 +73,7 @@ def read(
     return Inputs(
         params=params,
         stats=judged,
-        rows=rows.read(rows_files),
+        rows=evaluation_rows.read(rows),
         pairs=frame,
         ranks=alignment.spearman(frame),
         cards={card["env"]: card for card in (_read_keys(path, ["env", "episodes"]) for path in cards)},

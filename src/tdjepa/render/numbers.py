@@ -16,7 +16,7 @@ from tdjepa.render.table import latex
 from tdjepa.render.tables import number, p_text, rank_text
 
 COSTS = ("d_psi", "l2", "blend")
-_DIGIT_WORDS = dict(zip("0123456789", "zero one two three four five six seven eight nine".split(), strict=True))
+_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
 class Macro(NamedTuple):
@@ -27,7 +27,7 @@ class Macro(NamedTuple):
 
 def camel(name: str) -> str:
     """two_room -> TwoRoom, l2 -> Ltwo, d_psi -> Dpsi: macro names hold letters only."""
-    spelled = "".join(_DIGIT_WORDS.get(c, c) for c in name.replace("d_psi", "dpsi"))
+    spelled = "".join(_DIGITS[int(c)] if c in "0123456789" else c for c in name.replace("d_psi", "dpsi"))
     return "".join(part.capitalize() for part in spelled.split("_"))
 
 
@@ -94,7 +94,9 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
         yield Macro(f"{camel(env)}Solver", SOLVERS[q.solver] if q else NOT_RUN, f"params.yaml: protocol.{env}")
         yield Macro(f"{camel(env)}Refinements", str(q.refinements) if q else NOT_RUN, f"params.yaml: protocol.{env}")
         collected = getattr(p.collect, env, None)
-        yield Macro(f"{camel(env)}Image", str(collected.image_size) if collected else NOT_RUN, f"params.yaml: collect.{env}")
+        yield Macro(
+            f"{camel(env)}Image", str(collected.image_size) if collected else NOT_RUN, f"params.yaml: collect.{env}"
+        )
         printed = source["refinements"][env]
         yield Macro(f"Published{camel(env)}Refinements", str(printed), f"published.yaml: refinements.{env}")
 
@@ -170,7 +172,9 @@ def _diagnostics(inputs: Inputs, env: str) -> Iterator[Macro]:
                 yield Macro(name, rank_text(found), f"pairs of {env}/{method}, mean over training seeds")
         ratios = [a["ratio_one_patch"] for a in inputs.aliasing if (a["env"], a["method"]) == (env, method)]
         text = number(sum(ratios) / len(ratios), 2) if ratios else NOT_RUN
-        yield Macro(f"{camel(env)}{camel(method)}Aliasing", text, f"aliasing of {env}/{method}, mean over training seeds")
+        yield Macro(
+            f"{camel(env)}{camel(method)}Aliasing", text, f"aliasing of {env}/{method}, mean over training seeds"
+        )
 
 
 def _card(inputs: Inputs, env: str) -> Iterator[Macro]:

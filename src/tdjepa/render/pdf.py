@@ -15,7 +15,7 @@ EPOCH = "1767225600"  # 2026-01-01: any fixed date makes a second build give the
 
 
 def build(paper_dir: str | Path, results_dir: str | Path, out_pdf: str | Path) -> None:
-    """paper_dir: main.tex and references.bib; results_dir: what `tdjepa render` wrote; out_pdf: written whole or not."""
+    """paper_dir: main.tex and references.bib; results_dir: what `tdjepa render` wrote; out_pdf: whole or not at all."""
     paper_dir, results_dir, out_pdf = Path(paper_dir), Path(results_dir), Path(out_pdf)
     require_latex()
     with tempfile.TemporaryDirectory(prefix="tdjepa-paper-") as folder:

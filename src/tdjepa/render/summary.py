@@ -2,25 +2,28 @@
 
 from pathlib import Path
 
+from tdjepa import layout
 from tdjepa.evidence import published
+from tdjepa.params import Params
+from tdjepa.render import collected, inputs
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, FLOORS, NOT_RUN, method_label
 from tdjepa.render.table import Table
 from tdjepa.render.tables import count, published_text, reproduced_text
 
 
-def table(inputs: Inputs) -> Table:
+def table(found: Inputs) -> Table:
     """One line per environment of the run, method and plan cost, and the random floor."""
-    p = inputs.params
+    p = found.params
     body = []
     for env in p.envs:
         for m in p.methods_run:
             for cost in p.methods[m].costs:
                 printed = published_text(published.cell(env, m, cost))
-                found = reproduced_text(inputs, inputs.cell(env, m, cost))
-                body.append([ENVS[env], method_label(p, m), COSTS[cost], printed, found])
+                ours = reproduced_text(found, found.cell(env, m, cost))
+                body.append([ENVS[env], method_label(p, m), COSTS[cost], printed, ours])
         for floor, label in FLOORS.items():
-            body.append([ENVS[env], label, "–", "–", reproduced_text(inputs, inputs.cell(env, floor))])
+            body.append([ENVS[env], label, "–", "–", reproduced_text(found, found.cell(env, floor))])
     rest = [ENVS[env] for env in ENVS if env not in p.envs]
     caption = (
         f"Success in percent, mean ± sample std over plan seeds [{100 * p.judge.level:g} % interval]; scale {p.scale}, "
@@ -32,17 +35,26 @@ def table(inputs: Inputs) -> Table:
     return Table("summary", caption, ["Environment", "Method", "Plan cost", "Published", "Reproduced"], body)
 
 
-def markdown(inputs: Inputs) -> str:
+def markdown(found: Inputs) -> str:
     """summary.md, for the README."""
-    return table(inputs).to_markdown()
+    return table(found).to_markdown()
 
 
-def terminal(inputs: Inputs, out: str | Path) -> str:
+def show(params: Params) -> None:
+    """Print what has been run of a scale."""
+    print(terminal(inputs.read(**collected.inputs(params), params=params), layout.report(params.scale)), end="")
+
+
+def terminal(found: Inputs, out: str | Path) -> str:
     """The same in columns, with the places of everything that was written."""
-    t = table(inputs)
+    t = table(found)
     rows = [t.head, *t.body]
     widths = [max(len(row[i]) for row in rows) for i in range(len(t.head))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    places = [f"tables   {Path(out, 'tables')}", f"figures  {Path(out, 'figures')}", f"numbers  {Path(out, 'numbers.tex')}"]
+    places = [
+        f"tables   {Path(out, 'tables')}",
+        f"figures  {Path(out, 'figures')}",
+        f"numbers  {Path(out, 'numbers.tex')}",
+    ]
     return "\n".join([*lines, "", t.caption, "", *places]) + "\n"

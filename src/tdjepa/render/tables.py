@@ -16,12 +16,12 @@ NAVIGATION = ("two_room", "reacher")  # where the paper deploys d_psi
 
 def seeds_text(params: Params) -> str:
     """Scale and numbers of seeds of each kind: goes with every success rate."""
-    e = params.evaluate
+    e, plan_seeds = params.evaluate, len(published.load()["plan_seeds"])
     return (
         f"Scale {params.scale}: {count(len(params.train_seeds), 'training seed')}, "
-        f"{count(len(e.plan_seeds), 'plan seed')}, {e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; mean ± sample "
-        f"std over plan seeds [{100 * params.judge.level:g} % interval over training seeds, plan seeds and episodes]; "
-        f"† fewer than planned. Published: one training seed, {len(published.load()['plan_seeds'])} plan seeds."
+        f"{count(len(e.plan_seeds), 'plan seed')}, {e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; "
+        f"mean ± sample std over plan seeds [{100 * params.judge.level:g} % interval over training seeds, plan seeds "
+        f"and episodes]; † fewer than planned. Published: one training seed, {plan_seeds} plan seeds."
     )
 
 
@@ -130,8 +130,8 @@ def main(inputs: Inputs) -> Table:
         body.append(RULE)
     body += [floor_row(inputs, "random")]
     caption = (
-        f"Planning success (%). Methods with a temporal head plan with {deployed_text(p)}; the others with ℓ₂. Bold: its interval "
-        f"lies above all others. {seeds_text(p)} {protocols_text(p)}"
+        f"Planning success (%). Methods with a temporal head plan with {deployed_text(p)}; the others with ℓ₂. Bold: "
+        f"its interval lies above all others. {seeds_text(p)} {protocols_text(p)}"
     )
     return Table("main", caption, ["Method", *ENVS.values()], body, wide=True)
 
@@ -154,8 +154,8 @@ def cost_matrix(inputs: Inputs) -> Table:
         body.append(RULE)
     body += [floor_row(inputs, "random")]
     caption = (
-        f"Plan costs on the same {method_label(p, 'tdjepa')} checkpoints: success (%). Bold: its interval lies above all "
-        f"others. {seeds_text(p)} {protocols_text(p)}"
+        f"Plan costs on the same {method_label(p, 'tdjepa')} checkpoints: success (%). Bold: its interval lies above "
+        f"all others. {seeds_text(p)} {protocols_text(p)}"
     )
     return Table("cost_matrix", caption, ["Plan cost", *ENVS.values()], body, wide=True)
 
@@ -199,9 +199,9 @@ def floors(inputs: Inputs) -> Table:
             body.append([ENVS[env], label, known, reproduced_text(inputs, cell), *rest])
         body.append(RULE)
     caption = (
-        "Floors and ceilings: success (%), the same without the pairs that are solved at the start, and the excess over "
-        f"random actions in points. The paper gives no floor; the published ones are others' (CLEAR-LeWM), for the released "
-        f"data. {seeds_text(p)} {protocols_text(p)}"
+        "Floors and ceilings: success (%), the same without the pairs that are solved at the start, and the excess "
+        f"over random actions in points. The paper gives no floor; the published ones are others' (CLEAR-LeWM), for "
+        f"the released data. {seeds_text(p)} {protocols_text(p)}"
     )
     head = ["Environment", "Row", "Published", "Reproduced", "Without trivial pairs", "Excess"]
     return Table("floors", caption, head, body[:-1], True, left=2)
@@ -230,9 +230,10 @@ def rank_split(inputs: Inputs) -> Table:
                 body.append([ENVS[env], f"{names[split]}, published", *values, "–"])
         body.append(RULE)
     caption = (
-        f"Spearman correlation with the step gap τ (1 to {p.mine.goal_offset} environment steps) on {p.mine.pairs} held-out "
-        f"pairs a checkpoint: mean ± sample std over {count(len(p.train_seeds), 'training seed')}. Scale {p.scale}. Near: "
-        f"the goal lies at most {p.mine.near_end} steps before its episode's end; far: at least {p.mine.far_end}."
+        f"Spearman correlation with the step gap τ (1 to {p.mine.goal_offset} environment steps) on {p.mine.pairs} "
+        f"held-out pairs a checkpoint: mean ± sample std over {count(len(p.train_seeds), 'training seed')}. Scale "
+        f"{p.scale}. Near: the goal lies at most {p.mine.near_end} steps before its episode's end; far: at "
+        f"least {p.mine.far_end}."
     )
     head = ["Environment", "Pairs", *(f"{method_label(p, m)}, {COSTS[cost]}" for m, cost in columns)]
     return Table("rank_split", caption, head, body[:-1], True, left=2)

@@ -1,0 +1,44 @@
+"""What the tests share: the project's folder, one tiny data set and one tiny training, made once."""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch: results depend on the thread count
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "workflow"))
+
+
+@pytest.fixture(scope="session")
+def smoke():
+    from tdjepa import params
+
+    return params.load(ROOT / "params.yaml", "smoke")
+
+
+@pytest.fixture(scope="session")
+def data(smoke, tmp_path_factory):
+    """A collected and mined smoke data set. -> folder with episodes.h5, its card, and mined/"""
+    from tdjepa import params
+    from tdjepa.data import collect
+    from tdjepa.mining import mine
+
+    folder = tmp_path_factory.mktemp("data")
+    collect.run(params.collect_slice(smoke, "two_room"), folder / "episodes.h5")
+    mine.run(params.mine_slice(smoke, "two_room"), folder / "episodes.h5", folder / "mined")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(smoke, data, tmp_path_factory):
+    """Both methods, trained for a few steps. -> folder with <method>/epoch_XX.safetensors"""
+    from tdjepa import params, training
+
+    folder = tmp_path_factory.mktemp("train")
+    for method in smoke.methods_run:
+        cfg = params.train_slice(smoke, "two_room", method, 3072)
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method)
+    return folder

@@ -1,0 +1,97 @@
+"""Made-up rows and diagnostics in the project's formats, for tests of what comes after evaluation."""
+
+import json
+
+import numpy as np
+import pandas as pd
+
+PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
+
+
+def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, plan_seeds=None, pairs=None, **fixed):
+    """Rows from success (T, P, E), NaN = no row."""
+    success = np.asarray(success, float)
+    t, p, e = success.shape
+    train_seeds = range(3072, 3072 + t) if train_seeds is None else train_seeds
+    plan_seeds = [20260714, 7, 11, 13, 17, 19, 23, 29, 31, 37][:p] if plan_seeds is None else plan_seeds
+    pairs = [(i, 0) for i in range(e)] if pairs is None else pairs
+    floor = method in ("random", "zero", "replay")
+    rows = [
+        {
+            "scale": "smoke",
+            "env": "two_room",
+            "method": method,
+            "train_seed": 0 if floor else train_seed,
+            "epoch": 0 if floor else epoch,
+            "solver": "none" if floor else "icem",
+            "cost": "none" if floor else cost,
+            "w": 1.0,
+            "plan_seed": plan_seed,
+            "episode": episode,
+            "start": start,
+            "success": bool(success[i, j, k]),
+            "trivial": False,
+            "steps": 10,
+            **fixed,
+        }
+        for i, train_seed in enumerate(train_seeds)
+        for j, plan_seed in enumerate(plan_seeds)
+        for k, (episode, start) in enumerate(pairs)
+        if not np.isnan(success[i, j, k])
+    ]
+    return pd.DataFrame(rows)
+
+
+def results(folder, params):
+    """A whole made-up run of Two-Room for these parameters, as the arguments of `render` (without stats and params)."""
+    rng = np.random.default_rng(0)
+    t, p, e = len(params.train_seeds), len(params.evaluate.plan_seeds), params.evaluate.episodes
+    pairs = [(int(episode), 3) for episode in rng.choice(200, e, replace=False)]
+    rates = {("tdjepa", "d_psi"): 0.95, ("tdjepa", "l2"): 0.8, ("tdjepa", "blend"): 1.0, ("lewm", "l2"): 0.4}
+    rates |= {("random", "none"): 0.2, ("zero", "none"): 0.0, ("replay", "none"): 1.0}
+    axes = {"plan_seeds": params.evaluate.plan_seeds, "pairs": pairs}
+    for i, ((method, cost), rate) in enumerate(rates.items()):
+        seeds = params.train_seeds[: 1 if cost == "none" else t]
+        success = rng.random((len(seeds), p, e)) < rate
+        frame = outcomes(success, method, cost, params.train.epochs, seeds, **axes)
+        write(folder / "rows/two_room" / f"{i}.parquet", frame)
+    for epoch in set(params.evaluate.curve_epochs) - {params.train.epochs}:
+        axes["plan_seeds"] = params.evaluate.plan_seeds[:1]
+        success = rng.random((1, 1, e)) < 0.1 * epoch
+        frame = outcomes(success, "tdjepa", "d_psi", epoch, params.train_seeds[:1], **axes)
+        write(folder / "rows/two_room" / f"epoch_{epoch}.parquet", frame)
+    diagnostics(folder, params, rng)
+    return {
+        "rows": sorted(folder.glob("rows/*/*.parquet")),
+        "pairs": sorted(folder.glob("diagnostics/*.parquet")),
+        "cards": [folder / "episodes.card.json"],
+        "curves": sorted(folder.glob("train/*/*/*/curve.csv")),
+        "aliasing": sorted(folder.glob("diagnostics/*.json")),
+    }
+
+
+def diagnostics(folder, params, rng):
+    for method in ("tdjepa", "lewm"):
+        for seed in params.train_seeds:
+            key = {"env": "two_room", "method": method, "train_seed": seed}
+            tau, to_end = rng.integers(1, 26, 80), rng.integers(0, 60, 80)
+            d_psi = tau / 5 + rng.normal(0, 0.3, 80) if method == "tdjepa" else np.nan
+            strata = {"tau": tau, "to_end": to_end, "near": to_end <= 10, "far": to_end >= 25}
+            frame = pd.DataFrame({**key, "episode": 1, "i": 0, "j": tau, **strata, "d_psi": d_psi})
+            write(folder / "diagnostics" / f"{method}_{seed}.parquet", frame.assign(l2=tau + rng.normal(0, 9, 80)))
+            aliasing = {**key, "patch": 16, "shift_px": [0, 8, 16], "change": [0.0, 1.1, 0.9], "ratio_one_patch": 0.82}
+            (folder / "diagnostics" / f"{method}_{seed}.json").write_text(json.dumps(aliasing))
+            curve = folder / "train/two_room" / method / str(seed) / "curve.csv"
+            curve.parent.mkdir(parents=True)
+            curve.write_text("epoch,step,lr,loss,latent_std,effective_rank\n1,6,.1,3.5,.9,4.1\n2,12,.1,2.5,1.0,5.2\n")
+    card = {"env": "two_room", "episodes": 40, "rows": 2000, "length_mean": 50.0, "length_min": 26, "length_max": 61}
+    card |= {"success_share": 0.7, "trivial_share": 0.08, "action_mean": [0.0, 0.1], "action_std": [1.0, 0.9]}
+    card |= {"action_autocorrelation": [0.3], "image_size": 32, "sha256": "ab" * 32}
+    card |= {"renderer_difference": {"mean": 2.7, "max": 90}}
+    (folder / "episodes.card.json").write_text(json.dumps(card))
+
+
+def write(path, frame):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_parquet(path)
+    return path

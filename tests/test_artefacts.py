@@ -1,0 +1,98 @@
+"""Files are whole or absent; cards tell the truth."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tdjepa import artefacts
+from tdjepa.errors import UserError
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path):
+    target = tmp_path / "x.json"
+    artefacts.write_json(target, {"a": 1})
+    with pytest.raises(RuntimeError), artefacts.publish(target) as temporary:
+        temporary.write_text("half")
+        raise RuntimeError("boom")
+    assert artefacts.read_json(target) == {"a": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_full_disk_is_a_clear_error_and_keeps_the_old_file(tmp_path):
+    target = tmp_path / "x.txt"
+    artefacts.write_text(target, "old")
+    with (
+        pytest.raises(UserError, match=r"x\.txt: No space left on device; nothing was written"),
+        artefacts.publish(target),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert target.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full exists on Linux only")
+def test_a_really_full_device(tmp_path):
+    with (
+        pytest.raises(UserError, match="No space left"),
+        artefacts.publish(tmp_path / "x"),
+        open("/dev/full", "w") as full,
+    ):
+        full.write("x" * 100_000)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_kill_during_a_write_leaves_no_half_file_and_the_next_run_sweeps(tmp_path):
+    code = """
+import sys, time
+from tdjepa.artefacts import publish
+with publish(sys.argv[1]) as temporary:
+    with open(temporary, "w") as f:
+        f.write("half"); f.flush()
+        print("writing", flush=True)
+        time.sleep(60)
+"""
+    target = tmp_path / "big.bin"
+    writer = subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE)
+    assert writer.stdout.readline() == b"writing\n"
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    assert not target.exists()
+    assert len(list(tmp_path.iterdir())) == 1  # a hidden temporary
+    artefacts.sweep(target)
+    assert not list(tmp_path.iterdir())
+
+
+def test_cards_notice_a_changed_file(tmp_path):
+    target = tmp_path / "x.bin"
+    artefacts.write_text(target, "content")
+    artefacts.write_card(target, "test", {"a": 1})
+    assert artefacts.verified(target)["params"] == {"a": 1}
+    target.write_text("c0ntent")
+    with pytest.raises(UserError, match="is not the card's"):
+        artefacts.verified(target)
+    artefacts.card_path(target).unlink()
+    with pytest.raises(UserError, match="card x.card.json is missing"):
+        artefacts.verified(target)
+
+
+def test_cards_hold_no_paths_and_no_times(tmp_path):
+    texts = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        artefacts.write_text(folder / "x", "x")
+        artefacts.write_card(folder / "x", "test", {}, {"input": folder / "x"})
+        texts.append(artefacts.card_path(folder / "x").read_text())
+        time.sleep(0.01)
+    assert texts[0] == texts[1]
+    assert str(tmp_path) not in texts[0]
+
+
+def test_broken_json_names_the_file(tmp_path):
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(UserError, match=r"x\.json: not JSON"):
+        artefacts.read_json(tmp_path / "x.json")

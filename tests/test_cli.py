@@ -1,0 +1,73 @@
+"""The command line: instant help, clear errors with status 2, no stack trace for a user's mistake."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from tdjepa import params
+from tdjepa.cli import main
+
+
+def run(*args, cwd=ROOT):
+    return subprocess.run([sys.executable, "-m", "tdjepa", *args], cwd=cwd, capture_output=True, text=True)
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys; from tdjepa.cli import argument_parser; argument_parser(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "torch", "pandas", "pydantic", "yaml", "h5py"} & set(loaded)
+    assert "collect" in run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("collect", "--env", "three_room"), "--env three_room: not among envs of scale desk: two_room"),
+        (("train", "--method", "../../etc"), "--method ../../etc: not among methods"),
+        (("collect", "--scale", "huge"), "scale = 'huge': must be one of paper, desk, smoke"),
+        (("collect", "--slice", "{"), "--slice: not JSON"),
+        (("collect", "--slice", "{}"), "--slice: env: missing"),
+        (("collect", "--params", "absent.yaml"), "absent.yaml: No such file"),
+        (("judge", "--rows", "absent.parquet"), "absent.parquet"),
+    ],
+)
+def test_mistakes_give_one_line_and_status_two(args, message):
+    result = run(*args)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_bad_parameter_file(tmp_path):
+    (tmp_path / "params.yaml").write_text(
+        (ROOT / "params.yaml").read_text().replace("lr: 2.0e-3", "lr: fast\n      rate: 3")
+    )
+    result = run("params", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [
+        "tdjepa: params.yaml: train.lr = 'fast': input should be a valid number (YAML reads 5e-5 as text: write 5.0e-5)",
+        "tdjepa: params.yaml: train.rate = 3: no such key; check the spelling against the comments in params.yaml",
+    ]
+
+
+def test_the_verbs_chain_at_a_shell(smoke, tmp_path, monkeypatch, capsys):
+    """As a person would: in a folder with params.yaml, verb after verb, with nothing but --scale."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    for verb in ("collect", "mine", "train", "evaluate", "diagnose"):
+        assert main([verb, "--scale", "smoke"]) == 0, verb
+    assert main(["evaluate", "--method", "floors", "--scale", "smoke"]) == 0
+    assert "success: the agent comes within 16 px" in capsys.readouterr().out
+    rows = sorted(map(str, tmp_path.glob("results/smoke/rows/two_room/*.parquet")))
+    assert main(["judge", "--rows", *rows, "--out", str(tmp_path / "evidence"), "--scale", "smoke"]) == 0
+    stats = json.loads((tmp_path / "evidence/stats.json").read_text())
+    assert {cell["method"] for cell in stats["cells"]} == {"tdjepa", "random", "zero", "replay"}
+
+
+def test_slices_reach_a_verb_as_json(smoke, tmp_path):
+    text = params.slice_json(params.collect_slice(smoke, "two_room"))
+    assert main(["collect", "--slice", text, "--out", str(tmp_path / "x.h5")]) == 0
+    assert (tmp_path / "x.card.json").exists()

@@ -1,0 +1,109 @@
+"""Episodes on disk: reproducible bytes, readable by the library, mapped not read, and clear about damage."""
+
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+from library import HDF5Dataset
+
+from tdjepa import params
+from tdjepa.data import card, collect
+from tdjepa.data.store import Store
+from tdjepa.errors import UserError
+from tdjepa.mining import windows
+
+
+def test_two_collections_are_byte_equal_and_other_seeds_are_not(smoke, data, tmp_path):
+    cfg = params.collect_slice(smoke, "two_room")
+    collect.run(cfg, tmp_path / "again.h5")
+    assert (tmp_path / "again.h5").read_bytes() == (data / "episodes.h5").read_bytes()
+    other = collect.run(cfg.model_copy(update={"seed": 1}), tmp_path / "other.h5")
+    assert other["sha256"] != json.loads((data / "episodes.card.json").read_text())["sha256"]
+
+
+def test_more_episodes_begin_with_the_same_ones(smoke):
+    cfg = params.collect_slice(smoke, "two_room")
+    few = collect.demonstrations(cfg.model_copy(update={"data": cfg.data.model_copy(update={"episodes": 5})}))
+    many = collect.demonstrations(cfg)
+    assert np.array_equal(few[2], many[2][:5])
+    assert np.array_equal(few[0], many[0][: few[2].sum()])
+
+
+def test_the_library_opens_the_file_and_sees_the_same_windows(data):
+    store = Store(data / "episodes.h5")
+    library = HDF5Dataset(path=data / "episodes.h5", frameskip=5, num_steps=4, keys_to_load=["pixels", "action"])
+    assert np.array_equal(library.lengths, store.length)
+    for k in (0, 17, len(library) - 1):
+        episode, start = library.clip_indices[k]
+        frames, blocks = windows.gather(store.pixels, store.action, store.row([episode], [start]), 4, 5)
+        item = library[k]
+        assert np.array_equal(item["pixels"].permute(0, 2, 3, 1).numpy(), frames[0])
+        assert np.array_equal(item["action"][:3].numpy(), blocks[0])  # the library loads one block more than is used
+
+
+def test_the_card_counts_what_is_in_the_file(smoke, data):
+    store, facts = Store(data / "episodes.h5"), json.loads((data / "episodes.card.json").read_text())
+    assert facts["episodes"] == store.episodes == smoke.collect.two_room.episodes
+    assert facts["rows"] == len(store.pixels) == len(store.action)
+    assert facts["length_min"] == store.length.min() >= smoke.collect.min_length
+    assert np.allclose(facts["action_std"], np.nanstd(store.action, 0), atol=1e-6)
+    assert 0 < facts["trivial_share"] < 0.5
+    assert np.isnan(store.action[store.offset + store.length - 1]).all()
+
+
+def test_autocorrelation_does_not_cross_episodes():
+    rng = np.random.default_rng(0)
+    episodes = [np.repeat(rng.normal(size=(1, 1)), 50, 0) for _ in range(400)]  # constant inside, unrelated between
+    actions = np.concatenate([np.vstack([e, [[np.nan]]]) for e in episodes])
+    assert card.autocorrelation(actions, 1) == pytest.approx(1.0, abs=1e-6)
+    assert card.autocorrelation(actions, 5) == pytest.approx(1.0, abs=1e-6)
+    white = np.where(np.isnan(actions), np.nan, rng.normal(size=actions.shape))
+    assert abs(card.autocorrelation(white, 1)) < 0.03
+
+
+@pytest.fixture()
+def copy(data, tmp_path):
+    shutil.copy(data / "episodes.h5", tmp_path / "x.h5")
+    return tmp_path / "x.h5"
+
+
+def test_truncated_file(copy):
+    copy.write_bytes(copy.read_bytes()[: copy.stat().st_size // 2])
+    with pytest.raises(UserError, match=r"x\.h5: cannot be read as HDF5.*truncated.*collect"):
+        Store(copy)
+
+
+def test_foreign_files(copy, tmp_path):
+    (tmp_path / "text.h5").write_text("not HDF5 at all")
+    with pytest.raises(UserError, match=r"text\.h5: cannot be read as HDF5"):
+        Store(tmp_path / "text.h5")
+    with h5py.File(tmp_path / "foreign.h5", "w") as file:
+        file["observations"] = np.zeros(3)
+    with pytest.raises(UserError, match="not an episodes file: column ep_len, ep_offset, pixels"):
+        Store(tmp_path / "foreign.h5")
+    with pytest.raises(UserError, match="no such file"):
+        Store(tmp_path / "absent.h5")
+
+
+def test_inconsistent_columns(copy):
+    with h5py.File(copy, "a") as file:
+        file["ep_len"][0] += 1
+    with pytest.raises(UserError, match="do not add up"):
+        Store(copy)
+
+
+def test_nan_action_inside_an_episode(copy):
+    with h5py.File(copy, "a") as file:
+        file["action"][file["ep_offset"][3] + 2] = np.nan
+    with pytest.raises(UserError, match="NaN action inside episode 3"):
+        Store(copy)
+
+
+def test_asking_for_a_row_outside_an_episode(data):
+    store = Store(data / "episodes.h5")
+    with pytest.raises(UserError, match=f"step {store.length[2]} of episode 2 .* has {store.length[2]} rows"):
+        store.row([2], [store.length[2]])
+    with pytest.raises(UserError, match="episode 99 .* does not exist"):
+        store.row([99], [0])

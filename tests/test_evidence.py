@@ -1,0 +1,332 @@
+"""Statistics against hand-made answers, scipy, brute force and simulation."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from synthetic import PAIRS, outcomes, write
+from tdjepa.errors import UserError
+from tdjepa.evidence import bootstrap, judge, paired, rows, summary
+from tdjepa.params import Judge
+
+SETTINGS = Judge(seed=1, bootstrap=300, level=0.95)
+
+
+def the_cell(frame, method="tdjepa"):
+    return next(cell for cell in summary.cells(frame) if cell.method == method)
+
+
+def random_outcomes(seed, shape, rate=0.6):
+    return (np.random.default_rng(seed).random(shape) < rate).astype(float)
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_come_back_whatever_the_order_of_files_and_extra_columns(tmp_path):
+    frame = outcomes(random_outcomes(0, (2, 3, 6)), pairs=PAIRS)
+    whole = write(tmp_path / "whole.parquet", frame)
+    halves = [write(tmp_path / f"{i}.parquet", frame.iloc[i::2].assign(extra=i)) for i in (1, 0)]
+    assert rows.read(halves).equals(rows.read([whole]))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (lambda f: f.drop(columns=["cost", "w"]), "missing columns cost, w"),
+        (lambda f: f.assign(success=f["success"].astype(int)), "column success holds int64, but booleans"),
+        (lambda f: f.assign(plan_seed=f["plan_seed"] * 1.0), "column plan_seed holds double, but whole numbers"),
+        (lambda f: f.assign(w=1), "column w holds int64, but floating-point"),
+        (lambda f: f.assign(w=float("nan")), "column w has empty values"),
+        (lambda f: f.assign(env="atari"), "column env holds 'atari'"),
+        (lambda f: f.iloc[:0], "no rows"),
+        (lambda f: f.iloc[[0, 1, 0]], "the same row twice (env two_room, method tdjepa, train_seed 3072"),
+    ],
+)
+def test_a_bad_rows_file_is_named_in_one_line(tmp_path, spoil, expected):
+    path = write(tmp_path / "bad.parquet", spoil(outcomes(np.ones((1, 2, 3)))))
+    with pytest.raises(UserError) as error:
+        rows.read([path])
+    assert str(error.value).startswith(f"{path}: {expected}")
+    assert "\n" not in str(error.value)
+
+
+def test_unreadable_and_absent_files_are_named(tmp_path):
+    text = tmp_path / "text.parquet"
+    text.write_text("not parquet")
+    with pytest.raises(UserError, match="text.parquet: not a readable parquet file") as error:
+        rows.read([text])
+    assert "\n" not in str(error.value)
+    with pytest.raises(UserError, match="absent.parquet: no such file"):
+        rows.read([tmp_path / "absent.parquet"])
+
+
+def test_the_same_row_in_two_files_and_two_scales_are_refused(tmp_path):
+    frame = outcomes(np.ones((1, 1, 2)))
+    a, b = write(tmp_path / "a.parquet", frame), write(tmp_path / "b.parquet", frame)
+    with pytest.raises(UserError, match="a.parquet and .*b.parquet: the same row twice"):
+        rows.read([a, b])
+    c = write(tmp_path / "c.parquet", frame.assign(scale="desk", epoch=1))
+    with pytest.raises(UserError, match="several scales"):
+        rows.read([a, c])
+
+
+# Means ----------------------------------------------------------------------------------------------------------------
+
+
+def test_mean_and_std_by_hand():
+    success = np.zeros((2, 2, 4))
+    success[0, 0] = 1  # plan seed means: (4 + 0) / 8 and (0 + 2) / 8
+    success[1, 1, :2] = 1
+    found = summary.summarise(the_cell(outcomes(success)))
+    assert found["mean"] == pytest.approx(37.5)
+    assert found["std"] == pytest.approx(np.std([50, 25], ddof=1))
+    assert (found["n_train_seeds"], found["n_plan_seeds"], found["n_episodes"], found["n_rows"]) == (2, 2, 4, 16)
+
+
+def test_one_plan_seed_has_no_std_and_equal_ones_have_zero():
+    assert summary.summarise(the_cell(outcomes(np.ones((2, 1, 4)))))["std"] is None
+    assert summary.summarise(the_cell(outcomes(np.ones((2, 3, 4)))))["std"] == 0
+
+
+def test_trivial_pairs_can_be_left_out():
+    frame = outcomes([[[1, 1, 0, 0]]])
+    frame["trivial"] = frame["episode"] == 0
+    found = summary.summarise(the_cell(frame))
+    assert (found["mean"], found["n_trivial"]) == (50, 1)
+    assert found["mean_nontrivial"] == pytest.approx(100 / 3)
+    frame["trivial"] = True
+    assert summary.summarise(the_cell(frame))["mean_nontrivial"] is None
+
+
+def test_cells_of_an_environment_share_their_axes():
+    a = outcomes(np.ones((1, 2, 2)), plan_seeds=[7, 11], pairs=[(1, 0), (2, 5)])
+    b = outcomes(np.ones((1, 1, 1)), "lewm", "l2", plan_seeds=[3], pairs=[(2, 4)])
+    first, second = summary.cells(rows_of(a, b))
+    assert first.success.shape == second.success.shape == (1, 3, 3)
+    assert np.isnan(first.success).sum() == 8
+    assert np.isnan(second.success).sum() == 5
+
+
+def rows_of(*frames):
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)
+
+
+# Bootstrap ------------------------------------------------------------------------------------------------------------
+
+
+def test_resampled_means_against_plain_loops():
+    rng = np.random.default_rng(3)
+    success = random_outcomes(4, (2, 3, 4))
+    success[0, 1, 2] = np.nan
+    draws = [bootstrap.draw(rng, 5, n) for n in success.shape]
+    for b, found in enumerate(bootstrap.resampled_means(success, *draws)):
+        weights = np.einsum("t,p,e->tpe", *(draw[b] for draw in draws)) * ~np.isnan(success)
+        assert found == pytest.approx(np.nansum(weights * success) / weights.sum())
+
+
+@pytest.mark.parametrize(
+    ("train", "episode", "at_least"), [(0.0, 1.5, 0.93), (0.3, 1.0, 0.90), (1.0, 0.5, 0.75)], ids=str
+)
+def test_coverage_on_simulated_data(train, episode, at_least):
+    """Nominal 95 %: kept when episodes vary most, less when three training seeds vary most (said in the docstring)."""
+    rng = np.random.default_rng(5)
+    truth = np.mean(1 / (1 + np.exp(-1 - np.hypot(train, episode) * rng.normal(size=400_000))))
+    hits, simulations = 0, 150
+    for _ in range(simulations):
+        logit = 1 + train * rng.normal(size=(3, 1, 1)) + episode * rng.normal(size=(1, 1, 50))
+        success = (rng.random((3, 5, 50)) < 1 / (1 + np.exp(-logit))).astype(float)
+        low, high, kind = bootstrap.interval(success, np.arange(50), rng, 300, 0.95)
+        hits += low <= 100 * truth <= high
+        assert kind == "bootstrap"
+    assert at_least <= hits / simulations <= (1.0 if train == 0 else 0.99)
+
+
+def test_a_cell_without_failures_gets_clopper_pearson_over_distinct_episodes():
+    exact = stats.binomtest(50, 50).proportion_ci(0.95, "exact").low
+    low, high, kind = bootstrap.interval(np.ones((3, 10, 50)), np.arange(50), np.random.default_rng(0), 200, 0.95)
+    assert (low, high, kind) == (pytest.approx(100 * exact), 100, "exact_low")
+    low, high, kind = bootstrap.interval(np.zeros((3, 10, 50)), np.arange(50), np.random.default_rng(0), 200, 0.95)
+    assert (low, high, kind) == (0, pytest.approx(100 - 100 * exact), "exact_high")
+
+
+def test_one_failure_more_does_not_make_an_interval_much_narrower():
+    success = np.ones((3, 10, 50))
+    success[0, 0, 0] = 0
+    low, _, kind = bootstrap.interval(success, np.arange(50), np.random.default_rng(0), 200, 0.95)
+    assert (low < 93, kind) == (True, "exact_low")
+
+
+def test_pairs_of_one_episode_are_drawn_together():
+    success = random_outcomes(6, (3, 4, 30))
+    once = bootstrap.interval(success, np.arange(30), np.random.default_rng(0), 300, 0.95)
+    doubled = np.repeat(success, 2, axis=2)
+    twice = bootstrap.interval(doubled, np.repeat(np.arange(30), 2), np.random.default_rng(0), 300, 0.95)
+    assert twice == pytest.approx(once)
+    as_if_independent = bootstrap.interval(doubled, np.arange(60), np.random.default_rng(0), 300, 0.95)
+    assert as_if_independent[1] - as_if_independent[0] < once[1] - once[0]
+
+
+def test_intervals_of_small_and_unbalanced_cells_hold_their_mean():
+    rng = np.random.default_rng(8)
+    for shape in [(1, 1, 1), (1, 1, 8), (2, 1, 5), (3, 3, 12)]:
+        success = random_outcomes(9, shape)
+        success[rng.random(shape) < 0.3] = np.nan
+        success[0, 0, 0] = 1
+        low, high, _ = bootstrap.interval(success, np.arange(shape[2]), np.random.default_rng(0), 200, 0.95)
+        assert 0 <= low <= 100 * np.nanmean(success) <= high <= 100
+
+
+# Comparisons ----------------------------------------------------------------------------------------------------------
+
+
+def pair_of(a, b, same=False):
+    """Two cells of shape (T, P, E) of the same plan seeds and pairs."""
+    other = ("tdjepa", "l2") if same else ("lewm", "l2")
+    cells = summary.cells(rows_of(outcomes(a), outcomes(b, *other)))
+    first = next(cell for cell in cells if cell.cost == "d_psi")
+    return paired.align(first, next(cell for cell in cells if cell is not first))
+
+
+def test_paired_t_is_scipys_over_plan_seed_means():
+    a, b = random_outcomes(1, (2, 6, 20), 0.8), random_outcomes(2, (2, 6, 20), 0.5)
+    expected = stats.ttest_rel(a.mean((0, 2)), b.mean((0, 2)))
+    assert paired.paired_t(pair_of(a, b)) == pytest.approx((expected.statistic, expected.pvalue))
+
+
+def test_paired_t_is_none_without_spread_or_with_one_seed():
+    assert paired.paired_t(pair_of(np.ones((1, 4, 5)), np.zeros((1, 4, 5)))) == (None, None)
+    assert paired.paired_t(pair_of(random_outcomes(1, (2, 1, 9)), random_outcomes(2, (2, 1, 9)))) == (None, None)
+
+
+def test_mcnemar_known_answer():
+    a = np.array([1] * 9 + [0] + [1] * 20 + [0] * 5, float).reshape(1, 1, -1)
+    b = np.array([0] * 9 + [1] + [1] * 20 + [0] * 5, float).reshape(1, 1, -1)
+    assert paired.mcnemar(a, b) == pytest.approx(2 * (1 + 10) / 2**10)
+    assert paired.mcnemar(a, a) == 1
+
+
+def test_a_floor_pairs_with_every_checkpoint():
+    a, floor = np.ones((3, 2, 4)), np.zeros((1, 2, 4))
+    cells = summary.cells(rows_of(outcomes(a), outcomes(floor, "random")))
+    pair = paired.align(*reversed(cells))
+    assert paired.mcnemar(*pair.matched) == pytest.approx(2 * 0.5**24)
+
+
+def test_permutation_against_all_sign_flips():
+    a, b = random_outcomes(3, (2, 2, 8), 0.8), random_outcomes(4, (2, 2, 8), 0.4)
+    by_episode = a.mean((0, 1)) - b.mean((0, 1))
+    flips = [abs(np.dot(signs, by_episode)) for signs in itertools.product([-1, 1], repeat=8)]
+    expected = np.mean(np.array(flips) >= abs(by_episode.sum()) - 1e-9)
+    assert paired.permutation(pair_of(a, b), np.random.default_rng(0)) == pytest.approx(expected)
+    assert paired.permutation(pair_of(a, a), np.random.default_rng(0)) == 1
+
+
+def test_holm_known_answer():
+    assert paired.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert paired.holm([0.9, 0.8]) == pytest.approx([1, 1])
+    assert len(paired.holm([])) == 0
+
+
+def test_two_costs_of_one_checkpoint_share_their_training_noise():
+    """Both costs rise and fall with the checkpoint: drawn together their difference is sharp, drawn apart it is not."""
+    quality = np.array([0.1, 0.5, 0.9]).reshape(3, 1, 1)
+    a = (np.random.default_rng(1).random((3, 4, 40)) < quality).astype(float)
+    b = (np.random.default_rng(2).random((3, 4, 40)) < quality).astype(float)
+
+    def width(same):
+        low, high, _ = paired.difference_interval(pair_of(a, b, same), np.random.default_rng(0), 500, 0.95)
+        return high - low
+
+    assert width(same=True) < 0.5 * width(same=False)
+
+
+def test_only_what_both_cells_have_is_compared():
+    a, b = random_outcomes(1, (2, 3, 10)), random_outcomes(2, (2, 3, 10))
+    a[:, 0] = np.nan
+    b[:, :, 7:] = np.nan
+    found = paired.compare(*two_cells(a, b), np.random.default_rng(0), 200, 0.95)
+    assert (found["n_plan_seeds"], found["n_episodes"]) == (2, 7)
+    assert found["difference"] == pytest.approx(100 * (a[:, 1:, :7].mean() - b[:, 1:, :7].mean()))
+    a[:, 1:] = np.nan
+    a[:, 0, 0] = 1
+    b[:, 0] = np.nan
+    assert paired.compare(*two_cells(a, b), np.random.default_rng(0), 200, 0.95) is None
+
+
+def two_cells(a, b):
+    cells = summary.cells(rows_of(outcomes(a), outcomes(b, "lewm", "l2")))
+    return cells[1], cells[0]
+
+
+def test_a_difference_without_variation_still_has_an_interval():
+    pair = pair_of(np.ones((2, 3, 50)), np.zeros((2, 3, 50)))
+    low, high, kind = paired.difference_interval(pair, np.random.default_rng(0), 200, 0.95)
+    assert (high, kind) == (100, "exact")
+    assert 80 < low < 90
+
+
+# Judging --------------------------------------------------------------------------------------------------------------
+
+
+def some_files(folder):
+    frames = {
+        "tdjepa": outcomes(random_outcomes(1, (2, 3, 6), 0.9), pairs=PAIRS),
+        "lewm": outcomes(random_outcomes(2, (2, 3, 6), 0.5), "lewm", "l2", pairs=PAIRS),
+        "floors": outcomes(random_outcomes(3, (1, 3, 6), 0.2), "random", pairs=PAIRS),
+    }
+    return [write(folder / f"{name}.parquet", frame) for name, frame in frames.items()]
+
+
+def test_judge_writes_what_the_design_promises(tmp_path):
+    found = judge.run(some_files(tmp_path), tmp_path / "out", SETTINGS)
+    assert json.loads((tmp_path / "out/stats.json").read_text()) == found
+    assert len(found["cells"]) == len(found["comparisons"]) == 3
+    wanted = "env method solver cost w epoch mean std low high interval n_train_seeds n_plan_seeds n_episodes"
+    assert all(set(wanted.split()) <= set(cell) for cell in found["cells"])
+    wanted = "env a b difference low high t p_t p_mcnemar p_permutation p_holm"
+    assert all(set(wanted.split()) <= set(comparison) for comparison in found["comparisons"])
+    ids = {cell["id"] for cell in found["cells"]}
+    assert {c[side] for c in found["comparisons"] for side in "ab"} == ids
+    assert "two_room/tdjepa/d_psi/icem/w1/epoch2" in ids
+    by_method = {cell["method"]: cell for cell in found["cells"]}
+    excess = by_method["lewm"]["mean"] - by_method["random"]["mean"]
+    assert by_method["lewm"]["excess_over_random"] == pytest.approx(excess, abs=1e-3)
+    lines = (tmp_path / "out/cells.csv").read_text().splitlines()
+    assert lines[0].startswith("id,env,method,solver,cost,w,epoch,mean,std,low,high")
+    assert len(lines) == 4
+
+
+def test_judge_gives_the_same_bytes_and_other_cells_change_nothing(tmp_path):
+    files = some_files(tmp_path)
+    judge.run(files, tmp_path / "a", SETTINGS)
+    judge.run(files[::-1], tmp_path / "b", SETTINGS)
+    for name in ("stats.json", "cells.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    alone = judge.run(files[:1], tmp_path / "c", SETTINGS)["cells"][0]
+    among = next(c for c in judge.run(files, tmp_path / "d", SETTINGS)["cells"] if c["method"] == "tdjepa")
+    assert (alone["low"], alone["high"]) == (among["low"], among["high"])
+    assert alone["excess_over_random"] is None
+
+
+def test_stats_hold_no_nan_and_no_rows_give_no_cells(tmp_path):
+    one = write(tmp_path / "one.parquet", outcomes([[[1.0]]]))
+    judge.run([one], tmp_path / "one", SETTINGS)
+    assert json.loads((tmp_path / "one/stats.json").read_text())["cells"][0]["std"] is None
+    assert "NaN" not in (tmp_path / "one/stats.json").read_text()
+    empty = judge.run([], tmp_path / "none", SETTINGS)
+    assert (empty["cells"], empty["comparisons"]) == ([], [])
+    assert (tmp_path / "none/cells.csv").read_text().startswith("id,env")
+
+
+def test_rounding_keeps_small_p_values():
+    assert judge.rounded({"p": 1.23456789e-20, "x": [float("nan"), -0.0], "n": 3}) == {
+        "p": 1.23457e-20,
+        "x": [None, 0.0],
+        "n": 3,
+    }

@@ -1,0 +1,145 @@
+"""Splits do not leak, manifests are locked, windows and pairs stay inside episodes."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tdjepa.data.store import Store
+from tdjepa.errors import UserError
+from tdjepa.mining import manifest, pairs, split, windows
+
+SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
+
+
+@given(episodes=st.integers(10, 500), seed=st.integers(0, 2**31))
+@settings(max_examples=50, deadline=None)
+def test_every_episode_is_in_exactly_one_part(episodes, seed):
+    parts = split.split(episodes, SHARES, seed)
+    assert sorted(e for part in parts.values() for e in part) == list(range(episodes))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p["test"].append(p["train"][0]), "is in both train and test .* leaks"),
+        (lambda p: p["validation"].clear(), "validation part is empty"),
+        (lambda p: p["train"].append(1000), "episode 1000 of the train part is not among the 40"),
+        (lambda p: p.pop("test"), "has parts train, validation"),
+    ],
+)
+def test_an_edited_split_is_refused(tmp_path, change, message):
+    parts = split.split(40, SHARES, 0)
+    change(parts)
+    (tmp_path / "split.json").write_text(json.dumps(parts))
+    with pytest.raises(UserError, match=message):
+        split.read(tmp_path / "split.json", 40)
+
+
+def test_too_few_episodes_for_a_split():
+    with pytest.raises(UserError, match="part is empty"):
+        split.split(4, SHARES, 0)
+
+
+def test_the_published_manifest_comes_out_of_the_published_draw():
+    """Reacher and OGB-Cube as released are 10,000 episodes of 201 rows; sha256 of the authors' validation manifest."""
+    validation, test = manifest.draw_published(np.full(10_000, 201), 25, 20260714)
+    assert manifest.lines_sha256(validation) == PUBLISHED
+    assert len(test) == 200
+    assert not set(map(tuple, validation)) & set(map(tuple, test))
+
+
+PUBLISHED = "4801bf86803a3cad4da81f161c05584aa302716072f9ac4f969fb4d533332084"
+
+
+def test_manifests_come_from_their_own_part_and_stay_inside_episodes(data, smoke):
+    store, parts = Store(data / "episodes.h5"), json.loads((data / "mined/split.json").read_text())
+    for part in ("validation", "test"):
+        locked = manifest.read(data / f"mined/{part}.json", "two_room", store.length, 25)
+        assert set(locked["entries"][:, 0]) <= set(parts[part])
+        assert len(locked["entries"]) == getattr(smoke.mine, f"{part}_goals")
+        goals = store.state[store.row(locked["entries"][:, 0], locked["entries"][:, 1] + 25)]
+        starts = store.state[store.row(locked["entries"][:, 0], locked["entries"][:, 1])]
+        assert np.array_equal(locked["trivial"], np.linalg.norm(goals - starts, axis=1) < 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["entries"][0].__setitem__(1, 10_000), "not the locked ones"),
+        (
+            lambda m: m.update(relock(m, [[0, 10_000]])),
+            r"start 10000 of episode 0 .* points past the episode's \d+ rows",
+        ),
+        (lambda m: m.update(relock(m, [[77, 0]])), "episode 77 does not exist"),
+        (lambda m: m.update(env="cube"), "is for cube with goal offset 25, expected two_room"),
+        (lambda m: m.pop("entries"), "not a manifest: entries missing"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(data, tmp_path, change, message):
+    locked = json.loads((data / "mined/test.json").read_text())
+    change(locked)
+    (tmp_path / "test.json").write_text(json.dumps(locked))
+    with pytest.raises(UserError, match=message):
+        manifest.read(tmp_path / "test.json", "two_room", Store(data / "episodes.h5").length, 25)
+
+
+def relock(_, entries):
+    return {"entries": entries, "trivial": [False], "sha256_of_lines": manifest.lines_sha256(np.array(entries))}
+
+
+def test_more_goals_than_there_are(data):
+    with pytest.raises(UserError, match="100 goals are asked for, but only 3"):
+        manifest.draw(np.zeros((3, 2), int), 100, 0)
+
+
+def test_trivial_pairs_can_be_excluded(smoke, data, tmp_path):
+    from tdjepa import params
+    from tdjepa.mining import mine
+
+    cfg = params.MineSlice(env="two_room", mine=smoke.mine.model_copy(update={"exclude_trivial": True}))
+    mine.run(cfg, data / "episodes.h5", tmp_path)
+    assert not any(json.loads((tmp_path / "test.json").read_text())["trivial"])
+
+
+@given(
+    lengths=st.lists(st.integers(1, 60), min_size=1, max_size=8),
+    window=st.integers(2, 8),
+    frameskip=st.integers(1, 5),
+)
+@settings(max_examples=100, deadline=None)
+def test_windows_are_exactly_those_that_fit(lengths, window, frameskip):
+    lengths = np.array(lengths)
+    offsets = np.cumsum(lengths) - lengths
+    span = (window - 1) * frameskip
+    expected = [o + s for o, n in zip(offsets, lengths, strict=True) for s in range(n) if s + span < n]
+    if expected:
+        assert windows.starts(lengths, offsets, np.arange(len(lengths)), window, frameskip).tolist() == expected
+    else:
+        with pytest.raises(UserError, match=f"spans {span + 1} rows"):
+            windows.starts(lengths, offsets, np.arange(len(lengths)), window, frameskip)
+
+
+def test_gathered_windows_hold_the_right_rows():
+    pixels = np.arange(100, dtype=np.uint8).reshape(100, 1, 1, 1)
+    action = np.stack([np.arange(100), -np.arange(100)], 1).astype(np.float32)
+    frames, blocks = windows.gather(pixels, action, np.array([3, 40]), 4, 5)
+    assert frames[..., 0, 0, 0].tolist() == [[3, 8, 13, 18], [40, 45, 50, 55]]
+    assert blocks.shape == (2, 3, 10)
+    assert blocks[1, 2].tolist() == [50, -50, 51, -51, 52, -52, 53, -53, 54, -54]
+
+
+def test_pairs_lie_inside_their_episode_and_know_their_stratum():
+    lengths = np.array([30, 80, 26, 101])
+    table = pairs.draw(lengths, np.array([0, 1, 3]), 2000, 25, 10, 25, np.random.default_rng(0))
+    assert (table.j - table.i == table.tau).all()
+    assert table.tau.between(1, 25).all()
+    assert set(table.tau) == set(range(1, 26))
+    assert set(table.episode) == {0, 1, 3}
+    assert (table.i >= 0).all()
+    assert (table.to_end == lengths[table.episode] - 1 - table.j).all()
+    assert (table.to_end >= 0).all()
+    assert (table.near == (table.to_end <= 10)).all()
+    assert (table.far == (table.to_end >= 25)).all()

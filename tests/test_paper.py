@@ -1,0 +1,130 @@
+"""The report: no number typed by hand, every macro and file there, a PDF from nothing, clear words when LaTeX fails."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from synthetic import results
+from tdjepa import params
+from tdjepa.errors import UserError
+from tdjepa.evidence import judge
+from tdjepa.render import pdf
+from tdjepa.render.run import render
+
+TEXT = (ROOT / "paper/main.tex").read_text()
+NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "aliasing": []}
+
+
+@pytest.fixture(scope="module")
+def p():
+    return params.load(ROOT / "params.yaml", "desk")
+
+
+@pytest.fixture(scope="module")
+def empty(p, tmp_path_factory):
+    out = tmp_path_factory.mktemp("empty") / "report"
+    render(**NOTHING, params=p, out=out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def full(p, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("full")
+    files = results(folder, p)
+    judge.run(files["rows"], folder / "evidence", p.judge.model_copy(update={"bootstrap": 200}))
+    render(folder / "evidence/stats.json", **files, params=p, out=folder / "report")
+    return folder / "report"
+
+
+def typed_digits(text):
+    """Digits in the prose: not in comments, the preamble, optional arguments, keys, file names or subscripts."""
+    body = re.sub(r"(?<!\\)%.*", "", text.split(r"\begin{document}")[1])
+    body = re.sub(r"\\(label|ref|cite|input|includegraphics|bibliography)(\[[^]]*\])?\{[^}]*\}", "", body)
+    body = re.sub(r"\\\w+\[[^]]*\]", "", body)
+    body = re.sub(r"(\\\w+)_\{?\d\}?", r"\1", body)  # $\ell_2$ is a name
+    return re.findall(r"\S*\d\S*", body)
+
+
+def test_no_number_is_typed_into_the_text():
+    assert typed_digits(TEXT) == []
+
+
+@pytest.mark.parametrize(
+    ("prose", "found"),
+    [
+        ("success is 97.4 percent", ["97.4"]),
+        (r"\ref{tab:2} \includegraphics[width=0.5\linewidth]{figures/a1} $\ell_2$ % 3", []),
+        (r"$w = 0.3$", ["0.3$"]),
+    ],
+)
+def test_typed_numbers_would_be_found(prose, found):
+    assert typed_digits(r"\begin{document}" + prose) == found
+
+
+def test_every_macro_table_figure_and_citation_exists(empty):
+    own = set(re.findall(r"\\newcommand\{\\(\w+)\}", TEXT + (empty / "numbers.tex").read_text()))
+    used = set(re.findall(r"\\([A-Z]\w+)", TEXT)) - {"Description"}
+    assert used <= own
+    for name in re.findall(r"\\input\{(tables/\w+)\}", TEXT):
+        assert (empty / f"{name}.tex").exists()
+    for name in re.findall(r"\{(figures/\w+)\}", TEXT):
+        assert (empty / f"{name}.pdf").exists()
+    cited = {key for keys in re.findall(r"\\cite\{([^}]*)\}", TEXT) for key in keys.split(",")}
+    known = set(re.findall(r"@\w+\{(\w+),", (ROOT / "paper/references.bib").read_text()))
+    assert cited == known
+
+
+def test_tables_are_only_input():
+    assert r"\begin{tabular}" not in TEXT
+
+
+def test_a_pdf_comes_from_nothing_in_a_folder_with_spaces_and_is_the_same_twice(empty, tmp_path):
+    spaced = tmp_path / "a folder with spaces"
+    shutil.copytree(ROOT / "paper", spaced / "my paper")
+    shutil.copytree(empty, spaced / "my results")
+    pdf.build(spaced / "my paper", spaced / "my results", spaced / "out/the paper.pdf")
+    pdf.build(ROOT / "paper", empty, tmp_path / "again.pdf")
+    assert (spaced / "out/the paper.pdf").read_bytes() == (tmp_path / "again.pdf").read_bytes()
+    assert sorted(path.name for path in (spaced / "out").iterdir()) == ["the paper.pdf"]
+
+
+def test_the_full_report_has_no_overfull_line_and_no_open_reference(full, tmp_path):
+    pdf._copy_inputs(ROOT / "paper", full, tmp_path)
+    pdf._latexmk(tmp_path)
+    log = (tmp_path / "main.log").read_text(errors="replace")
+    assert "Output written on main.pdf" in log
+    assert re.findall(r"^Overfull.*|.*undefined.*", log, re.MULTILINE) == []
+
+
+def test_a_latex_error_is_told_in_one_line_with_the_log(empty, tmp_path):
+    broken = tmp_path / "paper"
+    shutil.copytree(ROOT / "paper", broken)
+    (broken / "main.tex").write_text(TEXT.replace(r"\maketitle", r"\maketitle \NoSuchMacro"))
+    with pytest.raises(UserError, match=r"LaTeX failed: .*main\.tex:\d+: Undefined control sequence") as error:
+        pdf.build(broken, empty, tmp_path / "out.pdf")
+    log = Path(re.search(r"\(log: (.*)\)", str(error.value))[1])
+    assert "NoSuchMacro" in log.read_text()
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out.pdf").exists()
+
+
+def test_missing_inputs_are_named(empty, tmp_path):
+    with pytest.raises(UserError, match=r"numbers\.tex: no such file; run `tdjepa render` first"):
+        pdf.build(ROOT / "paper", tmp_path, tmp_path / "out.pdf")
+    with pytest.raises(UserError, match=r"main\.tex: no such file"):
+        pdf.build(tmp_path, empty, tmp_path / "out.pdf")
+
+
+def test_missing_latex_says_what_to_install(monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        with pytest.raises(UserError, match="latexmk: not found.*apt-get install texlive-publishers.* latexmk"):
+            pdf.require_latex()
+    without_class = subprocess.CompletedProcess([], 1, stdout="", stderr="")
+    monkeypatch.setattr(pdf.subprocess, "run", lambda *a, **k: without_class)
+    with pytest.raises(UserError, match="acmart.cls: not found.*texlive-publishers"):
+        pdf.require_latex()

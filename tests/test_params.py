@@ -1,0 +1,123 @@
+"""params.yaml: one clear line a mistake, all at once, before anything runs; overlays, recipes, slices."""
+
+import copy
+import json
+
+import jsonschema
+import pytest
+from conftest import ROOT
+
+from tdjepa import params
+from tdjepa.errors import UserError
+
+
+@pytest.fixture()
+def raw():
+    return params.read_yaml(ROOT / "params.yaml")
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_every_scale_is_valid(raw, scale):
+    assert params.resolve(raw, scale).scale == scale
+
+
+def test_records_are_frozen(raw):
+    with pytest.raises(Exception, match="frozen"):
+        params.resolve(raw).train.lr = 1.0
+
+
+BAD = [
+    (("train", "lr"), -1.0, "train.lr = -1.0", "greater than 0"),
+    (("train", "lr"), "5e-5", "train.lr = '5e-5'", "write 5.0e-5"),
+    (("train", "epochs"), 2.5, "train.epochs = 2.5", "integer"),
+    (("train", "precison"), "fp32", "train.precison = 'fp32'", "no such key"),
+    (("train", "precision"), "fp16", "train.precision = 'fp16'", "'bf16'"),
+    (("mine", "split", "train"), 0.9, "mine.split", "sum to 1"),
+    (("evaluate", "plan_seeds"), [], "evaluate.plan_seeds = []", "at least 1"),
+    (("evaluate", "planner", "elites"), 301, "evaluate.planner.elites", "exceeds candidates"),
+    (("evaluate", "episodes"), 201, "evaluate.episodes", "200 goals"),
+    (("methods", "tdjepa", "window"), 5, "methods.tdjepa.window", "too short"),
+    (("methods", "lewm", "costs"), ["d_psi"], "methods.lewm.costs", "temporal head"),
+    (("methods", "tdjepa", "head"), "none", "methods.tdjepa.head", "does not fit"),
+    (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined"),
+    (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "'two_room'"),
+    (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
+    (("recipes",), [{"when": {}, "train": {"batches": 3}}], "train.batches = 3", "no such key"),
+    (("train_seeds",), ["3072"], "train_seeds.0 = '3072'", "integer"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "names", "allows"), BAD, ids=[".".join(b[0]) + f"={b[1]!r}" for b in BAD])
+def test_a_mistake_is_one_line_with_key_value_and_what_is_allowed(raw, key, value, names, allows):
+    overlay = value
+    for part in reversed(key):
+        overlay = {part: overlay}
+    raw["scales"]["paper"] = params.merge(raw["scales"]["paper"], overlay)
+    with pytest.raises(UserError) as error:
+        params.resolve(raw, "paper")
+    line = next(line for line in str(error.value).splitlines() if names in line)
+    assert allows in line
+    assert line.startswith("params")
+
+
+def test_all_mistakes_are_named_at_once(raw):
+    raw["scales"]["desk"]["train"].update(lr=-1.0, batch="many", colour="red")
+    with pytest.raises(UserError) as error:
+        params.resolve(raw, "desk")
+    lines = str(error.value).splitlines()
+    assert len(lines) == 3
+    assert [line.split()[1] for line in lines] == ["train.batch", "train.lr", "train.colour"]
+
+
+def test_unknown_scale_and_missing_section(raw):
+    with pytest.raises(UserError, match="must be one of paper, desk, smoke"):
+        params.resolve(raw, "huge")
+    del raw["judge"]
+    raw["scales"]["desk"].pop("judge")
+    with pytest.raises(UserError, match="judge: missing"):
+        params.resolve(raw, "desk")
+
+
+def test_recipes_apply_in_order_and_only_where_they_match(raw):
+    raw["recipes"] = raw["scales"]["desk"]["recipes"] = [
+        {"when": {}, "train": {"batch": 16}},
+        {"when": {"method": "lewm"}, "train": {"batch": 8}, "model": {"encoder": {"depth": 7}}},
+        {"when": {"env": "cube"}, "train": {"batch": 4}},
+    ]
+    p = params.resolve(raw, "desk")
+    lewm, tdjepa = (params.train_slice(p, "two_room", m, 1) for m in ("lewm", "tdjepa"))
+    assert (lewm.train.batch, tdjepa.train.batch) == (8, 16)
+    assert (lewm.model.encoder.depth, lewm.model.encoder.width) == (7, tdjepa.model.encoder.width)
+
+
+def test_a_slice_holds_what_its_job_needs_and_nothing_else(raw):
+    before = params.resolve(raw, "desk")
+    changed = copy.deepcopy(raw)
+    changed["scales"]["desk"]["recipes"] = [{"when": {"method": "lewm"}, "train": {"lr": 1.0e-4}}]
+    after = params.resolve(changed, "desk")
+
+    def slices(p):
+        return {
+            "collect": params.collect_slice(p, "two_room"),
+            "mine": params.mine_slice(p, "two_room"),
+            "tdjepa": params.train_slice(p, "two_room", "tdjepa", 3072),
+            "lewm": params.train_slice(p, "two_room", "lewm", 3072),
+            "evaluate": params.evaluate_slice(p, "two_room", "lewm", 3072),
+        }
+
+    old, new = slices(before), slices(after)
+    assert {name for name in old if params.slice_json(old[name]) != params.slice_json(new[name])} == {"lewm"}
+
+
+def test_committed_schema_is_the_generated_one(raw):
+    committed = json.loads((ROOT / "workflow/schemas/params.schema.json").read_text())
+    assert committed == params.schema(), "run: tdjepa params --schema > workflow/schemas/params.schema.json"
+    jsonschema.validate(raw, committed)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**raw, "trian": {}}, committed)
+
+
+def test_every_overlay_names_every_section_that_dvc_watches(raw):
+    sections = set(raw) - {"scale", "scales"}
+    for scale, overlay in raw["scales"].items():
+        assert set(overlay) == sections, scale

@@ -1,0 +1,156 @@
+"""Training: the same parameters give the same bytes, the schedule is as described, bad input stops before work starts."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+
+from tdjepa import params, training
+from tdjepa.errors import UserError
+from tdjepa.model import checkpoint
+from tdjepa.objective.methods import objective
+
+
+def test_two_trainings_are_byte_equal_and_other_seeds_are_not(smoke, data, trained, tmp_path):
+    for seed in (3072, 3073):
+        cfg = params.train_slice(smoke, "two_room", "tdjepa", seed)
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / str(seed))
+    for name in ("epoch_01.safetensors", "epoch_02.safetensors", "epoch_02.card.json", "curve.csv"):
+        assert (tmp_path / "3072" / name).read_bytes() == (trained / "tdjepa" / name).read_bytes()
+    assert (tmp_path / "3073/epoch_02.safetensors").read_bytes() != (
+        trained / "tdjepa/epoch_02.safetensors"
+    ).read_bytes()
+
+
+def test_the_loss_falls(smoke, data, tmp_path):
+    cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
+    longer = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": 60, "lr": 3e-3})})
+    training.run(longer, data / "episodes.h5", data / "mined/split.json", tmp_path)
+    curve = list(csv.DictReader(open(tmp_path / "curve.csv")))
+    assert float(curve[1]["loss"]) < float(curve[0]["loss"])
+    assert list(curve[0]) == [
+        *("epoch", "step", "lr", "loss", "one_step", "rollout", "temporal", "sigreg"),
+        *("grad_norm", "latent_std", "effective_rank"),
+    ]
+
+
+def test_accumulation_keeps_the_number_of_optimiser_steps(smoke, data, tmp_path):
+    cfg = params.train_slice(smoke, "two_room", "lewm", 1)
+    cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"accumulate": 2, "batch": 4})})
+    last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
+    assert last["step"] == cfg.train.epochs * cfg.train.steps_per_epoch
+
+
+def test_schedule_warms_up_linearly_and_ends_at_its_share():
+    train = params.load(ROOT / "params.yaml", "paper").train.model_copy(
+        update={"final_lr": 0.1, "lr": 1.0, "warmup": 0.1}
+    )
+    rates = [training.learning_rate(train, step, 100) for step in range(100)]
+    assert rates[:10] == pytest.approx([(k + 1) / 10 for k in range(10)])
+    assert all(a > b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert rates[-1] == pytest.approx(0.1, abs=0.002)
+
+
+def test_every_window_is_seen_once_before_any_is_seen_twice():
+    order = training.batches(10, 7, 3, np.random.default_rng(0)).ravel()
+    assert sorted(order[:10]) == list(range(10))
+    assert len(set(order[10:20])) == 10
+    assert len(order) == 21
+
+
+def test_normalisation_comes_from_training_episodes_alone(smoke, data, trained):
+    from tdjepa.data.store import Store, rows_of
+
+    store, parts = Store(data / "episodes.h5"), json.loads((data / "mined/split.json").read_text())
+    model, _ = checkpoint.load(trained / "lewm/epoch_02.safetensors")
+    action = store.action[rows_of(store.offset, store.length, parts["train"])]
+    torch.testing.assert_close(
+        model.action_mean[:2].double(), torch.from_numpy(np.nanmean(action.astype(float), 0)), atol=1e-6, rtol=0
+    )
+    assert torch.equal(model.standardise(torch.full((10,), torch.nan)), torch.zeros(10))
+
+
+def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_path):
+    raw = params.read_yaml(ROOT / "params.yaml")
+    raw["methods"]["mine"] = {
+        "label": "a new one",
+        "window": 6,
+        "head": "mrn",
+        "terms": {
+            "rollout": {"weight": 2.0, "horizon": 2},
+            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False},
+        },
+        "costs": ["d_psi"],
+    }
+    cfg = params.train_slice(params.resolve(raw, "smoke"), "two_room", "mine", 1)
+    last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
+    assert {"rollout", "temporal"} <= set(last)
+    assert not {"one_step", "sigreg"} & set(last)
+
+
+def test_the_paper_scale_takes_two_optimiser_steps():
+    p = params.load(ROOT / "params.yaml", "paper")
+    from tdjepa.model.world_model import build
+
+    model = build(p.model, "mrn", 224, 10, seed=0).train()
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-4)
+    frames, blocks = torch.randint(0, 256, (2, 8, 224, 224, 3), dtype=torch.uint8), torch.randn(2, 7, 10)
+    losses, before = [], [p.detach().clone() for p in model.parameters()]
+    for _ in range(2):
+        optimiser.zero_grad()
+        loss, _, _ = objective(model, p.methods["tdjepa"], frames, blocks, seed=0, step=0)
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+    assert np.isfinite(losses).all()
+    moved = [float((p.detach() - b).abs().max()) for p, b in zip(model.parameters(), before, strict=True)]
+    assert np.isfinite(moved).all()
+    assert min(moved) > 0  # every tensor of the model gets a gradient
+
+
+def test_bad_input_stops_before_training(smoke, data, tmp_path):
+    cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
+
+    def attempt(episodes=data / "episodes.h5", split=data / "mined/split.json", cfg=cfg):
+        training.run(cfg, episodes, split, tmp_path / "out")
+
+    with pytest.raises(UserError, match="spans 126 rows, but the longest training episode"):
+        attempt(cfg=cfg.model_copy(update={"method": cfg.method.model_copy(update={"window": 26})}))
+    shutil.copy(data / "episodes.h5", tmp_path / "episodes.h5")
+    with pytest.raises(UserError, match=r"card episodes\.card\.json is missing"):
+        attempt(episodes=tmp_path / "episodes.h5")
+    shutil.copy(data / "episodes.card.json", tmp_path / "episodes.card.json")
+    with open(tmp_path / "episodes.h5", "r+b") as file:
+        file.seek(-100, 2)
+        file.write(b"x")
+    with pytest.raises(UserError, match="is not the card's"):
+        attempt(episodes=tmp_path / "episodes.h5")
+    with pytest.raises(UserError, match=r"train\.device = 'cuda'"):
+        attempt(cfg=cfg.model_copy(update={"train": cfg.train.model_copy(update={"device": "cuda"})}))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_loss_that_is_not_finite_says_what_to_change(smoke, data, tmp_path):
+    cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
+    wild = cfg.model_copy(
+        update={"train": cfg.train.model_copy(update={"lr": 1e18, "warmup": 0.0, "steps_per_epoch": 20})}
+    )
+    with pytest.raises(UserError, match=r"not finite at step .*lower train\.lr \(now 1e\+18\)"):
+        training.run(wild, data / "episodes.h5", data / "mined/split.json", tmp_path)
+
+
+def test_checkpoints_that_do_not_fit_are_refused(trained, tmp_path):
+    source = trained / "tdjepa/epoch_02.safetensors"
+    with pytest.raises(UserError, match="was trained with method_name = 'tdjepa', expected 'lewm'"):
+        checkpoint.load(source, {"method_name": "lewm"})
+    for name in (source.name, "epoch_02.card.json"):
+        shutil.copy(source.parent / name, tmp_path / name)
+    with open(tmp_path / source.name, "r+b") as file:
+        file.seek(-8, 2)
+        file.write(b"12345678")
+    with pytest.raises(UserError, match=r"epoch_02\.safetensors: sha256 .* is not the card's"):
+        checkpoint.load(tmp_path / source.name)

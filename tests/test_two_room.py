@@ -1,0 +1,91 @@
+"""Two-Room: the vectorised environment, expert and renderer against the library's own."""
+
+import numpy as np
+import pytest
+from library import ExpertPolicy, TwoRoomEnv
+from PIL import Image
+
+from tdjepa.data.collect import RENDERER_DIFFERENCE
+from tdjepa.envs import two_room
+from tdjepa.envs.base import make
+from tdjepa.streams import stream
+
+
+@pytest.fixture(scope="module")
+def library_env():
+    env = TwoRoomEnv()
+    env.reset(seed=0)
+    return env
+
+
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_states_actions_and_ends_are_bit_equal_to_the_library(library_env, noise):
+    env, n = library_env, 40
+    states, actions, steps, goals = two_room.demonstrate([stream(k, "test") for k in range(n)], 60, noise)
+    policy = ExpertPolicy(action_noise=noise)
+    policy.set_env(env)
+    for k in range(n):
+        policy.rng = rng = stream(k, "test")
+        env._set_state(two_room.sample_positions(rng, in_wall=False))
+        env._set_goal_state(two_room.sample_positions(rng, in_wall=True))
+        for t in range(steps[k]):
+            info = env._get_info()
+            np.testing.assert_array_equal(info["state"], states[k, t])
+            action = policy.get_action(info)
+            np.testing.assert_array_equal(action, actions[k, t])
+            terminated = env.step(action)[2]
+            assert terminated == two_room.reached(states[k, t + 1 : t + 2], goals[k : k + 1])[0]
+        assert terminated or steps[k] == 60
+
+
+def test_random_walks_hit_walls_and_doors_as_in_the_library(library_env):
+    env, rng = library_env, np.random.default_rng(0)
+    ours = make("two_room")
+    starts = np.stack([two_room.sample_positions(rng, in_wall=False) for _ in range(30)])
+    ours.restore(starts)
+    walks = rng.uniform(-1.5, 1.5, (40, 30, 2)).astype(np.float32)  # beyond the bounds too: the library clamps
+    walks[:, :, 0] += np.where(starts[:, 0] < two_room.WALL, 0.6, -0.6)  # towards the wall
+    trace = []
+    for actions in walks:
+        ours.step(actions)
+        trace.append(ours.state)
+    for k in range(30):
+        env._set_state(starts[k])
+        for t in range(40):
+            env.step(walks[t, k])
+            np.testing.assert_array_equal(env.agent_position.numpy(), trace[t][k])
+
+
+@pytest.mark.parametrize("size", [32, 64, 224])
+def test_frames_are_the_librarys_to_a_grey_level_or_two(library_env, size):
+    rng = np.random.default_rng(1)
+    positions = np.concatenate(
+        [rng.uniform(14, 209, (60, 2)), [[21, 21], [203, 203], [112, 49], [100, 49], [124, 112], [99.5, 30]]]
+    ).astype(np.float32)
+    worst, mean = 0, []
+    for position, frame in zip(positions, two_room.Renderer(size)(positions), strict=True):
+        library_env._set_state(position)
+        image = Image.fromarray(library_env.render())
+        image = image if size == 224 else image.resize((size, size), Image.BILINEAR)
+        difference = np.abs(np.asarray(image).astype(int) - frame)
+        worst, mean = max(worst, difference.max()), [*mean, difference.mean()]
+    assert worst <= RENDERER_DIFFERENCE["max"]
+    assert np.mean(mean) <= 1.5 * RENDERER_DIFFERENCE["mean"]
+
+
+def test_a_frame_does_not_depend_on_its_batch():
+    positions = np.random.default_rng(2).uniform(21, 203, (300, 2)).astype(np.float32)
+    draw = two_room.Renderer(64)
+    np.testing.assert_array_equal(draw(positions)[::7], np.concatenate([draw(p[None]) for p in positions[::7]]))
+
+
+def test_restore_then_replay_is_exact(data):
+    from tdjepa.data.store import Store
+
+    store, env = Store(data / "episodes.h5"), make("two_room")
+    first = store.offset[store.length > 26]
+    env.restore(store.state[first])
+    for t in range(25):
+        np.testing.assert_array_equal(env.state, store.state[first + t])
+        np.testing.assert_array_equal(env.render(store.image_size), store.pixels[first + t])
+        env.step(store.action[first + t])
