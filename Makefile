@@ -44,7 +44,7 @@ endif
 .venv/.packages: requirements.lock
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { echo \
 		"Python 3.11 is needed, found '$(PYTHON)': install it, or name it with make PYTHON=/path/to/python3.11"; exit 1; }
-	@echo "Installing the pinned Python packages into .venv (3 GB, about 3 minutes)"
+	@echo "Installing the pinned Python packages into .venv (3 GB, 3 to 5 minutes)"
 	@rm -f $@
 	@"$(PYTHON)" -m venv --clear .venv
 	@$(py) -m pip install -qq --disable-pip-version-check -r requirements.lock

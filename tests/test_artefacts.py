@@ -16,9 +16,14 @@ from tdjepa.errors import UserError
 def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path):
     target = tmp_path / "x.json"
     artefacts.write_json(target, {"a": 1})
-    with pytest.raises(RuntimeError), artefacts.publish(target) as temporary:
-        temporary.write_text("half")
-        raise RuntimeError("boom")
+
+    def half():
+        with artefacts.publish(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        half()
     assert artefacts.read_json(target) == {"a": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from tdjepa import params
 from tdjepa.cli import main
 
@@ -65,6 +65,15 @@ def test_the_verbs_chain_at_a_shell(smoke, tmp_path, monkeypatch, capsys):
     assert main(["judge", "--rows", *rows, "--out", str(tmp_path / "evidence"), "--scale", "smoke"]) == 0
     stats = json.loads((tmp_path / "evidence/stats.json").read_text())
     assert {cell["method"] for cell in stats["cells"]} == {"tdjepa", "random", "zero", "replay"}
+
+
+def test_rows_can_be_judged_outside_the_project(smoke, data, trained, tmp_path):
+    from test_evaluation import evaluate
+
+    evaluate(smoke, data, trained, tmp_path / "r.parquet")
+    result = run("judge", "--rows", "r.parquet", "--out", "here", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads((tmp_path / "here/stats.json").read_text())["cells"]
 
 
 def test_slices_reach_a_verb_as_json(smoke, tmp_path):

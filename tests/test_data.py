@@ -6,8 +6,8 @@ import shutil
 import h5py
 import numpy as np
 import pytest
-from library import HDF5Dataset
 
+from library import HDF5Dataset
 from tdjepa import params
 from tdjepa.data import card, collect
 from tdjepa.data.store import Store
@@ -63,7 +63,7 @@ def test_autocorrelation_does_not_cross_episodes():
     assert abs(card.autocorrelation(white, 1)) < 0.03
 
 
-@pytest.fixture()
+@pytest.fixture
 def copy(data, tmp_path):
     shutil.copy(data / "episodes.h5", tmp_path / "x.h5")
     return tmp_path / "x.h5"

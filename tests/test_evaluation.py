@@ -8,7 +8,8 @@ import pytest
 from tdjepa import evaluation, params
 from tdjepa.errors import UserError
 
-COLUMNS = "scale env method train_seed epoch solver cost w plan_seed episode start success trivial steps".split()
+COLUMNS = ["scale", "env", "method", "train_seed", "epoch", "solver", "cost"]
+COLUMNS += ["w", "plan_seed", "episode", "start", "success", "trivial", "steps"]
 
 
 def evaluate(smoke, data, trained, out, method="tdjepa", **changes):

@@ -227,6 +227,24 @@ def test_permutation_against_all_sign_flips():
     assert paired.permutation(pair_of(a, a), np.random.default_rng(0)) == 1
 
 
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_permutation_with_hardly_any_difference(failures):
+    a, b = np.ones((2, 2, 8)), np.ones((2, 2, 8))
+    b[:, :, :failures] = 0
+    assert paired.permutation(pair_of(a, b), np.random.default_rng(0)) == [1, 1, 0.5][failures]
+
+
+def test_permutation_flips_whole_episodes_by_their_weight():
+    a, b = random_outcomes(0, (2, 3, 6), 0.6), random_outcomes(100, (2, 3, 6), 0.5)
+    cells = summary.cells(rows_of(outcomes(a, pairs=PAIRS), outcomes(b, "lewm", "l2", pairs=PAIRS)))
+    by_pair = a.sum((0, 1)) - b.sum((0, 1))
+    by_episode = np.array([by_pair[0] + by_pair[1], *by_pair[2:]])  # episode 3 has two starts
+    flips = [abs(np.dot(signs, by_episode)) for signs in itertools.product([-1, 1], repeat=5)]
+    expected = np.mean(np.array(flips) >= abs(by_episode.sum()) - 1e-9)
+    found = paired.permutation(paired.align(cells[1], cells[0]), np.random.default_rng(0))
+    assert found == pytest.approx(expected)
+
+
 def test_holm_known_answer():
     assert paired.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert paired.holm([0.9, 0.8]) == pytest.approx([1, 1])
@@ -276,9 +294,9 @@ def test_a_difference_without_variation_still_has_an_interval():
 
 def some_files(folder):
     frames = {
-        "tdjepa": outcomes(random_outcomes(1, (2, 3, 6), 0.9), pairs=PAIRS),
-        "lewm": outcomes(random_outcomes(2, (2, 3, 6), 0.5), "lewm", "l2", pairs=PAIRS),
-        "floors": outcomes(random_outcomes(3, (1, 3, 6), 0.2), "random", pairs=PAIRS),
+        "tdjepa": outcomes(random_outcomes(1, (2, 3, 30), 0.7)),
+        "lewm": outcomes(random_outcomes(2, (2, 3, 30), 0.5), "lewm", "l2"),
+        "floors": outcomes(random_outcomes(3, (1, 3, 30), 0.2), "random"),
     }
     return [write(folder / f"{name}.parquet", frame) for name, frame in frames.items()]
 
@@ -330,3 +348,20 @@ def test_rounding_keeps_small_p_values():
         "x": [None, 0.0],
         "n": 3,
     }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(15))
+def test_any_pattern_of_missing_rows_can_be_judged(seed):
+    rng, frames = np.random.default_rng(seed), []
+    for method, cost in [("tdjepa", "d_psi"), ("tdjepa", "l2"), ("lewm", "l2"), ("random", "none")]:
+        t, p, e = 1 if cost == "none" else rng.integers(1, 4), rng.integers(1, 4), rng.integers(1, 7)
+        success = (rng.random((t, p, e)) < rng.choice([0, 0.5, 1])).astype(float)
+        success[rng.random(success.shape) < rng.choice([0, 0.6])] = np.nan
+        success[0, 0, 0] = 1
+        seeds = {"train_seeds": rng.choice(5, t, replace=False), "plan_seeds": rng.choice(4, p, replace=False)}
+        frames.append(outcomes(success, method, cost, pairs=[(i // 2, i) for i in range(e)], **seeds))
+    found = judge.judge(rows_of(*frames), SETTINGS)
+    json.dumps(found, allow_nan=False)
+    assert all(0 <= c["low"] <= c["mean"] <= c["high"] <= 100 for c in found["cells"])
+    assert all(-100 <= c["low"] <= c["difference"] <= c["high"] <= 100 for c in found["comparisons"])

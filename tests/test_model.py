@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from conftest import ROOT
 
+from conftest import ROOT
 from tdjepa import params
 from tdjepa.errors import UserError
 from tdjepa.model.checkpoint import count

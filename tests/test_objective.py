@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from library import SIGReg
 
+from library import SIGReg
 from tdjepa.objective import prediction
 from tdjepa.objective.sigreg import directions, plain, sigreg
-from tdjepa.objective.temporal import draw_pairs, temporal
+from tdjepa.objective.temporal import all_pairs, draw_pairs, one_pair, pair_weights, strangers
 from tdjepa.streams import torch_stream
 
 
@@ -61,18 +61,34 @@ def test_sigreg_is_smallest_for_gaussian_latents():
 
 
 def test_pairs_follow_the_published_rule():
-    i, j, other = draw_pairs(4000, 8, np.random.default_rng(0))
-    assert ((0 <= i) & (i < j) & (j <= 7)).all()
+    i, j = draw_pairs(4000, 8, np.random.default_rng(0))
+    assert ((i >= 0) & (i < j) & (j <= 7)).all()
     assert set(i) == set(range(7))
     assert (np.bincount(i, minlength=7) > 450).all()  # i uniform over 0..6
-    assert (other != np.arange(4000)).all()
-    last = (j == 7).mean()  # j = min(i + U{1..7}, 7): P = mean over i of (i + 1)/7
-    assert last == pytest.approx(4 / 7, abs=0.03)
+    assert (j == 7).mean() == pytest.approx(4 / 7, abs=0.03)  # j = min(i + U{1..7}, 7): mean over i of (i + 1)/7
 
 
-def test_even_two_windows_give_a_stranger():
+def test_pair_weights_are_the_frequencies_of_the_draw():
+    i, j = draw_pairs(200_000, 8, np.random.default_rng(1))
+    counts = np.zeros((8, 8))
+    np.add.at(counts, (i, j), 1 / len(i))
+    assert pair_weights(8).sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(counts, pair_weights(8), atol=0.002)
+
+
+def test_strangers_are_never_oneself():
     for seed in range(20):
-        assert draw_pairs(2, 8, np.random.default_rng(seed))[2].tolist() == [1, 0]
+        assert strangers(2, np.random.default_rng(seed)).tolist() == [1, 0]
+        assert (strangers(50, np.random.default_rng(seed)) != np.arange(50)).all()
+
+
+def test_all_pairs_is_the_mean_of_one_pair_over_many_draws():
+    rng, z = np.random.default_rng(0), torch.randn(6, 8, 1) * 3
+    other = strangers(6, rng)
+    draws = [one_pair(Table(), z, *draw_pairs(6, 8, rng), other, 5.0) for _ in range(20_000)]
+    expected = all_pairs(Table(), z, other, 5.0)
+    for k in (0, 1):
+        assert float(np.mean([float(d[k]) for d in draws])) == pytest.approx(float(expected[k]), rel=0.02)
 
 
 class Table:
@@ -88,14 +104,13 @@ class Table:
 def test_temporal_loss_on_hand_made_pairs():
     z = torch.tensor([[0.0, 1.0, 2.5], [10.0, 10.2, 10.4]]).unsqueeze(-1)  # (2, 3, 1)
     pairs = (np.array([0, 1]), np.array([2, 2]), np.array([1, 0]))
-    positive, negative = temporal(Table(), z, pairs, margin=9.0, negatives=True)
+    positive, negative = one_pair(Table(), z, *pairs, margin=9.0)
     # d = 2.5 against 2: smooth L1 of .5 = .125; d = .2 against 1: of .8 = .32
     assert float(positive) == pytest.approx((0.125 + 0.32) / 2)
     # window 0 to window 1's frame 2: d = 10.4 > 9: 0; window 1 (10.2) to window 0's frame 2 (2.5): 15.4 > 9: 0
     assert float(negative) == 0.0
-    _, negative = temporal(Table(), z, pairs, margin=12.0, negatives=True)
+    _, negative = one_pair(Table(), z, *pairs, margin=12.0)
     assert float(negative) == pytest.approx((1.6 + 0.0) / 2)
-    assert float(temporal(Table(), z, pairs, margin=12.0, negatives=False)[1]) == 0.0
 
 
 def test_targets_stop_the_gradient_where_the_paper_does():

@@ -5,13 +5,13 @@ import json
 
 import jsonschema
 import pytest
-from conftest import ROOT
 
+from conftest import ROOT
 from tdjepa import params
 from tdjepa.errors import UserError
 
 
-@pytest.fixture()
+@pytest.fixture
 def raw():
     return params.read_yaml(ROOT / "params.yaml")
 

@@ -4,9 +4,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+
 from conftest import ROOT
 from library import CEMSolver, ICEMSolver
-
 from tdjepa import params
 from tdjepa.errors import UserError
 from tdjepa.planning import costs

@@ -9,7 +9,7 @@ from synthetic import results
 from tdjepa import params
 from tdjepa.errors import UserError
 from tdjepa.evidence import judge
-from tdjepa.render import figures, inputs, numbers, summary, tables
+from tdjepa.render import collected, figures, inputs, numbers, summary, tables
 from tdjepa.render.run import render
 from tdjepa.render.table import Strong, Table, latex
 
@@ -156,6 +156,12 @@ def test_the_summary_fits_a_screen(found, tmp_path):
     assert max(map(len, text.splitlines()[:9])) <= 100
     assert str(tmp_path / "tables") in text
     assert "| Two-Room | TD-JEPA | d_ψ | 100.0 ± 0.0 |" in summary.markdown(found)
+
+
+def test_the_summary_of_a_scale_that_was_never_run(p, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    collected.show(p)
+    assert capsys.readouterr().out.count("not run") == 7 + 1  # rows of Two-Room, and the other environments in a line
 
 
 def test_figures_show_what_was_run(found, nothing):

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
 
+from conftest import ROOT
 from tdjepa import params, training
 from tdjepa.errors import UserError
 from tdjepa.model import checkpoint
@@ -30,7 +30,7 @@ def test_the_loss_falls(smoke, data, tmp_path):
     cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
     longer = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": 60, "lr": 3e-3})})
     training.run(longer, data / "episodes.h5", data / "mined/split.json", tmp_path)
-    curve = list(csv.DictReader(open(tmp_path / "curve.csv")))
+    curve = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
     assert float(curve[1]["loss"]) < float(curve[0]["loss"])
     assert list(curve[0]) == [
         *("epoch", "step", "lr", "loss", "one_step", "rollout", "temporal", "sigreg"),
@@ -82,7 +82,7 @@ def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_pat
         "head": "mrn",
         "terms": {
             "rollout": {"weight": 2.0, "horizon": 2},
-            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False},
+            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
         },
         "costs": ["d_psi"],
     }

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from library import ExpertPolicy, TwoRoomEnv
 from PIL import Image
 
+from library import ExpertPolicy, TwoRoomEnv
 from tdjepa.data.collect import RENDERER_DIFFERENCE
 from tdjepa.envs import two_room
 from tdjepa.envs.base import make

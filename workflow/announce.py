@@ -35,9 +35,9 @@ def _minutes(expected: float, known: int, jobs: int) -> str:
 
 
 def finish(p: params.Params) -> None:
-    from tdjepa.render import summary
+    from tdjepa.render import collected
 
-    summary.show(p)
+    collected.show(p)
 
 
 def say(text: str) -> None:

@@ -11,7 +11,7 @@ from tdjepa.params import Params
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
 EVIDENCE = ("stats.json", "cells.csv")
 TABLES = ("main", "cost_matrix", "navigation", "floors", "rank_split", "data")
-FIGURES = ("epoch_curve", "alignment", "calibration", "cost_matrix", "aliasing")
+FIGURES = ("epoch_curve", "alignment", "calibration", "cost_matrix", "aliasing", "training")
 REPORT = (
     *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ("tex", "md"))),
     *(f"figures/{name}.{kind}" for name, kind in product(FIGURES, ("pdf", "png"))),

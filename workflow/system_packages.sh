@@ -22,7 +22,8 @@ optional="libegl1 libgl1-mesa-dri libgles2 libosmesa6"
 
 by_hand() {
     echo "System packages are missing and were not installed: $1. On Debian or Ubuntu:"
-    echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed $optional"
+    echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed"
+    echo "and, to draw MuJoCo environments without a display: $optional"
     has_latex && exit 0
     echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; all else works."
     [ "$required" = no ] || echo "Nothing was started."
@@ -44,7 +45,7 @@ apt() {
     $as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"$log" 2>&1
 }
 
-echo "Installing with apt-get (about 500 MB, SECONDS): $needed"
+echo "Installing with apt-get (about 500 MB, 3 minutes): $needed"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # An install that was killed leaves dpkg unwilling until this is run.

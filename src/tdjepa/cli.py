@@ -84,7 +84,8 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
     verb("render", render, "tables, figures and numbers from everything that has been run", params, scale, slice_, out)
     verb("paper", paper, "the PDF", params, scale, out)
-    verb("summary", summary, "what came out and where, on one screen", params, scale)
+    readme = file("readme", "copy the scale's summary table into this README, between its marks")
+    verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
     verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH)
     return parser
@@ -224,6 +225,8 @@ def judge(args):
     from tdjepa import layout, params
     from tdjepa.evidence import judge
 
+    if args.slice is None and args.rows and args.out and not args.params.exists():
+        args.slice = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of anybody's, judged anywhere
     cfg, scale = _slice(args, params.Judge, lambda p: p.judge)
     if not args.rows and scale is None:
         raise UserError("--rows: needed beside --slice")
@@ -252,9 +255,12 @@ def paper(args):
 
 
 def summary(args):
-    from tdjepa.render import summary
+    from tdjepa.render import collected
 
-    summary.show(_params(args))
+    p = _params(args)
+    if args.readme:
+        collected.update_readme(p, args.readme)
+    collected.show(p)
 
 
 def check(args):

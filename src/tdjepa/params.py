@@ -144,6 +144,9 @@ class Temporal(Record):
     weight: Positive
     margin: Weight = Field(description="eta: the hinge of the negatives sits at eta * (window - 1)")
     negatives: bool
+    pairs: Literal["one", "all"] = Field(
+        description="one random pair a window, as published, or all pairs weighted by how often they would be drawn"
+    )
 
 
 class SigReg(Record):

@@ -32,18 +32,17 @@ def run(cfg: CollectSlice, out: Path, goal_offset: int = 25) -> dict:
     }
     render = two_room.Renderer.of(size)
     sweep(out)
-    with publish(out) as temporary:
-        with store.create(temporary, lengths, columns) as file:
-            file["action"][:] = actions
-            file["state"][:] = file["proprio"][:] = states
-            file["goal_state"][:] = np.repeat(goals, lengths, axis=0)
-            file["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
-            file["step_idx"][:] = np.concatenate([np.arange(n) for n in lengths])
-            with progress(rows, f"collect {cfg.env}", "frames") as bar:
-                for i in range(0, rows, CHUNK):
-                    frames = render(states[i : i + CHUNK])
-                    file["pixels"][i : i + CHUNK] = frames
-                    bar.update(len(frames))
+    with publish(out) as temporary, store.create(temporary, lengths, columns) as file:
+        file["action"][:] = actions
+        file["state"][:] = file["proprio"][:] = states
+        file["goal_state"][:] = np.repeat(goals, lengths, axis=0)
+        file["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
+        file["step_idx"][:] = np.concatenate([np.arange(n) for n in lengths])
+        with progress(rows, f"collect {cfg.env}", "frames") as bar:
+            for i in range(0, rows, CHUNK):
+                frames = render(states[i : i + CHUNK])
+                file["pixels"][i : i + CHUNK] = frames
+                bar.update(len(frames))
     ends = np.cumsum(lengths)
     facts = card.statistics(
         lengths,

@@ -9,8 +9,8 @@ import pandas as pd
 
 from tdjepa.artefacts import publish, sha256_of_input, sweep, write_card, write_json
 from tdjepa.data.store import Store
-from tdjepa.diagnostics.alignment import distances
 from tdjepa.diagnostics.aliasing import two_room_aliasing
+from tdjepa.diagnostics.alignment import distances
 from tdjepa.model import checkpoint
 from tdjepa.params import DiagnoseSlice
 from tdjepa.streams import stream

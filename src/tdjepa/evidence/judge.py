@@ -14,7 +14,8 @@ import pandas as pd
 
 from tdjepa import params
 from tdjepa.artefacts import write_json, write_text
-from tdjepa.evidence import bootstrap, paired, rows, summary
+from tdjepa.evidence import bootstrap, paired, summary
+from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.summary import Cell
 from tdjepa.streams import stream
 
@@ -26,9 +27,9 @@ CELL_FIELDS = [
 DIGITS = 6  # significant ones, so that a small p stays a small p
 
 
-def run(rows_files: Sequence[str | Path], out: str | Path, settings: params.Judge) -> dict:
+def run(rows: Sequence[str | Path], out: str | Path, settings: params.Judge) -> dict:
     """Judge all rows together and write out/stats.json and out/cells.csv."""
-    stats = judge(rows.read(rows_files), settings)
+    stats = judge(evaluation_rows.read(rows), settings)
     write_json(Path(out, "stats.json"), stats)
     table = io.StringIO()
     pd.DataFrame(stats["cells"], columns=CELL_FIELDS).to_csv(table, index=False, lineterminator="\n")

@@ -100,7 +100,7 @@ def cluster_differences(pair: Pair, weighted: bool) -> np.ndarray:
 def paired_t(pair: Pair) -> tuple[float | None, float | None]:
     """(t, p) over the plan seeds' means; None for fewer than two seeds or differences without spread."""
     a, b = plan_seed_means(pair.a), plan_seed_means(pair.b)
-    if len(a) < 2 or np.std(a - b) < 1e-9:
+    if np.std(a - b) < 1e-9:  # also for a single seed
         return None, None
     result = stats.ttest_rel(a, b)
     return float(result.statistic), float(result.pvalue)
@@ -116,7 +116,7 @@ def permutation(pair: Pair, rng: np.random.Generator) -> float:
     """Two-sided p of the mean difference when a and b are exchanged for whole episodes at a time."""
     differences = cluster_differences(pair, weighted=True)
     differences = differences[np.abs(differences) > 1e-12]  # flipping a zero changes nothing
-    if len(differences) == 0:
+    if len(differences) < 2:  # either sign of a single one is as extreme
         return 1.0
     result = stats.permutation_test(
         (differences,), np.sum, permutation_type="samples", n_resamples=PERMUTATIONS, vectorized=True, rng=rng

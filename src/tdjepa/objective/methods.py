@@ -3,9 +3,8 @@
 L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 11 of the paper)
 """
 
-from tdjepa.objective import prediction
+from tdjepa.objective import prediction, temporal
 from tdjepa.objective.sigreg import directions, sigreg
-from tdjepa.objective.temporal import draw_pairs, temporal
 from tdjepa.params import Method
 from tdjepa.streams import stream, torch_stream
 
@@ -24,10 +23,14 @@ def objective(model, method: Method, frames, blocks, seed: int, step: int):
     if terms.rollout:
         parts["rollout"] = prediction.rollout(model.rollout, z, c, history, terms.rollout.horizon)
     if terms.temporal:
-        pairs = draw_pairs(len(z), method.window, stream(seed, "pairs", step))
-        margin = terms.temporal.margin * (method.window - 1)
-        positive, negative = temporal(model.head, z, pairs, margin, terms.temporal.negatives)
-        parts["temporal"] = positive + negative
+        rng, margin = stream(seed, "pairs", step), terms.temporal.margin * (method.window - 1)
+        other = temporal.strangers(len(z), rng)
+        if terms.temporal.pairs == "all":
+            positive, negative = temporal.all_pairs(model.head, z, other, margin)
+        else:
+            i, j = temporal.draw_pairs(len(z), method.window, rng)
+            positive, negative = temporal.one_pair(model.head, z, i, j, other, margin)
+        parts["temporal"] = positive + negative if terms.temporal.negatives else positive
     if terms.sigreg:
         a = directions(z.shape[-1], terms.sigreg.directions, torch_stream(seed, "sigreg", step)).to(z.device)
         parts["sigreg"] = sigreg(z.transpose(0, 1), a, terms.sigreg.knots)

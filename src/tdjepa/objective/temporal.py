@@ -6,25 +6,47 @@ import torch.nn.functional as F
 
 
 def draw_pairs(batch: int, window: int, rng: np.random.Generator):
-    """One pair i < j a window, and for each window another one to borrow a goal from. -> i (B,), j (B,), other (B,)
+    """One pair i < j a window. -> i (B,), j (B,)
 
-    i is uniform in 0..T-2, j = min(i + U{1..T-1}, T-1); `other` is a permutation whose fixed points are moved on by one.
+    i is uniform in 0..T-2, j = min(i + U{1..T-1}, T-1).
     """
     i = rng.integers(0, window - 1, batch)
-    j = np.minimum(i + rng.integers(1, window, batch), window - 1)
+    return i, np.minimum(i + rng.integers(1, window, batch), window - 1)
+
+
+def pair_weights(window: int) -> np.ndarray:
+    """The probability that `draw_pairs` gives (i, j); (T, T), sums to 1."""
+    weights = np.triu(np.full((window, window), 1.0), 1)
+    weights[:, -1] = np.arange(window) + 1  # all steps that would lead past the end stop there
+    weights[-1] = 0
+    return weights / (window - 1) ** 2
+
+
+def strangers(batch: int, rng: np.random.Generator) -> np.ndarray:
+    """For each window another one to borrow a goal from: a permutation whose fixed points are moved on by one. (B,)"""
     other = rng.permutation(batch)
     fixed = other == np.arange(batch)
     other[fixed] = (other[fixed] + 1) % batch
-    return i, j, other
+    return other
 
 
-def temporal(head, z, pairs, margin: float, negatives: bool):
-    """z (B, T, D), pairs from draw_pairs, margin in model steps. -> (positive, negative), two scalars"""
-    i, j, other = (torch.as_tensor(index, device=z.device) for index in pairs)
+def one_pair(head, z, i, j, other, margin: float):
+    """The published estimator: a single pair a window. z (B, T, D) -> (positive, negative), two scalars"""
+    i, j, other = (torch.as_tensor(index, device=z.device) for index in (i, j, other))
     rows = torch.arange(len(z), device=z.device)
-    start, goal = head.features(z[rows, i]), head.features(z[rows, j])
+    start, goal, stranger = (head.features(f) for f in (z[rows, i], z[rows, j], z[other, j]))
     positive = F.smooth_l1_loss(head.distance(start, goal), (j - i).to(z.dtype))
-    if not negatives:
-        return positive, z.new_zeros(())
-    stranger = head.features(z[other, j])  # the goal at the same time index of another window
     return positive, F.relu(margin - head.distance(start, stranger)).mean()
+
+
+def all_pairs(head, z, other, margin: float):
+    """The same in expectation over the pair: every i < j, weighted by how often it would be drawn. Far less noise a step."""
+    weights = torch.as_tensor(pair_weights(z.shape[1]), dtype=z.dtype, device=z.device)
+    i, j = weights.nonzero(as_tuple=True)
+    share = weights[i, j]  # (pairs,)
+    features = head.features(z)  # (B, T, F)
+    distance = head.distance(features[:, i], features[:, j])  # (B, pairs)
+    positive = F.smooth_l1_loss(distance, (j - i).to(z.dtype).expand_as(distance), reduction="none")
+    stranger = features[torch.as_tensor(other, device=z.device)][:, j]
+    negative = F.relu(margin - head.distance(features[:, i], stranger))
+    return (positive @ share).mean(), (negative @ share).mean()

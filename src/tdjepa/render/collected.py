@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from tdjepa import layout
+from tdjepa.artefacts import write_text
+from tdjepa.errors import UserError
 from tdjepa.params import Params
 
 
@@ -17,6 +19,26 @@ def run(params: Params, out: Path | None = None) -> dict:
         "numbers": out / "numbers.tex",
         "summary": out / "summary.md",
     }
+
+
+def show(params: Params) -> None:
+    """`tdjepa summary`: the one-screen summary of a scale, from what lies in its folders now."""
+    from tdjepa.render import inputs as reader
+    from tdjepa.render import summary
+
+    print(summary.terminal(reader.read(**inputs(params), params=params), Path(layout.report(params.scale))), end="")
+    pdf = Path(layout.paper(params.scale))
+    print(f"paper    {pdf if pdf.exists() else 'not built yet'}")
+
+
+def update_readme(params: Params, readme: Path) -> None:
+    """Copy the scale's summary.md between its two marks in the README, so that no number there is typed."""
+    text, begin, end = readme.read_text(), f"<!-- summary:{params.scale} -->\n", f"<!-- /summary:{params.scale} -->"
+    if begin not in text or end not in text:
+        raise UserError(f"{readme}: has no place for the summary: the lines {begin.strip()} and {end} are needed")
+    head, rest = text.split(begin, 1)
+    summary = Path(layout.report(params.scale, "summary.md")).read_text()
+    write_text(readme, head + begin + summary.strip() + "\n" + end + rest.split(end, 1)[1])
 
 
 def inputs(p: Params) -> dict:

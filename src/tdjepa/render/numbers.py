@@ -49,6 +49,11 @@ def macros(inputs: Inputs) -> Iterator[Macro]:
         yield from _card(inputs, env)
 
 
+def _all_methods(inputs: Inputs) -> list[str]:
+    """Published, run or defined: a text may name any of them."""
+    return list(dict.fromkeys([*methods(inputs.params), *inputs.params.methods]))
+
+
 def _protocol(inputs: Inputs) -> Iterator[Macro]:
     p, source = inputs.params, published.load()
     values = {
@@ -79,10 +84,12 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
         "Resamples": f"{p.judge.bootstrap:,}",
         "Level": f"{100 * p.judge.level:g} %",
     }
-    for method, known in p.methods.items():
-        values[f"{camel(method)}Window"] = known.window
-        steps = train_slice(p, p.envs[0], method, p.train_seeds[0]).train.steps_per_epoch
-        values[f"{camel(method)}Steps"] = f"{steps} optimiser steps" if steps else "every window once"
+    for method in _all_methods(inputs):
+        known = method in p.methods
+        values[f"{camel(method)}Window"] = p.methods[method].window if known else NOT_RUN
+        steps = train_slice(p, p.envs[0], method, p.train_seeds[0]).train.steps_per_epoch if known else None
+        text = {None: NOT_RUN, 0: "every window once"}
+        values[f"{camel(method)}Steps"] = text.get(steps, f"{steps} optimiser steps")
     for name, value in values.items():
         yield Macro(name, str(value), f"params.yaml, scale {p.scale}")
     yield Macro("PublishedPlanSeeds", str(len(source["plan_seeds"])), "published.yaml: plan_seeds")
@@ -116,8 +123,8 @@ def _published(env: str) -> Iterator[Macro]:
 
 def _settings(inputs: Inputs, env: str) -> dict[str, dict | None]:
     """Every cell of the last epoch that a text may name, by its macro's name."""
-    names = dict.fromkeys([*methods(inputs.params), *inputs.params.methods])
-    cells = {f"{camel(m)}{camel(cost)}": inputs.cell(env, m, cost) for m in names for cost in COSTS}
+    methods_ = _all_methods(inputs)
+    cells = {f"{camel(m)}{camel(cost)}": inputs.cell(env, m, cost) for m in methods_ for cost in COSTS}
     return cells | {camel(floor): inputs.cell(env, floor) for floor in FLOORS}
 
 
@@ -164,7 +171,7 @@ def reading(comparison: dict | None) -> str:
 
 
 def _diagnostics(inputs: Inputs, env: str) -> Iterator[Macro]:
-    for method in dict.fromkeys([*methods(inputs.params), *inputs.params.methods]):
+    for method in _all_methods(inputs):
         for cost in ("d_psi", "l2"):
             for split in alignment.SPLITS:
                 found = alignment.over_seeds(inputs.ranks, env=env, method=method, measure=cost, split=split)

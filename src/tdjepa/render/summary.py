@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from tdjepa import layout
 from tdjepa.evidence import published
-from tdjepa.params import Params
-from tdjepa.render import collected, inputs
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, FLOORS, NOT_RUN, method_label
 from tdjepa.render.table import Table
@@ -38,11 +35,6 @@ def table(found: Inputs) -> Table:
 def markdown(found: Inputs) -> str:
     """summary.md, for the README."""
     return table(found).to_markdown()
-
-
-def show(params: Params) -> None:
-    """Print what has been run of a scale."""
-    print(terminal(inputs.read(**collected.inputs(params), params=params), layout.report(params.scale)), end="")
 
 
 def terminal(found: Inputs, out: str | Path) -> str:
