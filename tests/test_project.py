@@ -1,0 +1,50 @@
+"""The repository itself: pins, names that two places must agree on, numbers in the README that the pipeline made."""
+
+import re
+import subprocess
+
+import phases
+from conftest import ROOT
+from sources import sources
+
+from tdjepa.render import figures, tables
+
+
+def test_the_workflow_expects_what_render_writes():
+    assert set(phases.TABLES) == {build.__name__ for build in tables.ALL}
+    assert set(phases.FIGURES) == set(figures.ALL)
+
+
+def test_every_dependency_is_pinned_exactly():
+    lock = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9._]+", line) for line in lock), lock
+    assert {"torch==2.13.0", "mujoco==3.17.0", "stable-worldmodel==0.1.1"} <= set(lock)
+
+
+def test_the_readme_shows_the_pipelines_own_table():
+    """As committed: somebody's own run of the desk scale may differ in the last digit without breaking the README."""
+
+    def committed(name):
+        return subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    made = committed("results/desk/report/summary.md").strip()
+    shown = re.search(r"<!-- summary:desk -->\n(.*?)\n?<!-- /summary:desk -->", committed("README.md"), re.DOTALL)
+    assert shown[1].strip() == made, "run: tdjepa summary --scale desk --readme README.md, and commit both"
+
+
+def test_no_machine_paths_in_tracked_files():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
+    texts = [name for name in listed if name.endswith((".py", ".smk", ".md", ".yaml", ".toml", ".sh", ".tex", "Makefile"))]
+    pattern = re.compile(r"/(root|home|opt)/\w|\bpypi\.org\b|files\.pythonhosted")
+    found = [name for name in texts if name != "tests/test_project.py" and pattern.search((ROOT / name).read_text())]
+    assert not found
+
+
+def test_sources_follow_imports_and_stop_at_other_verbs(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    train, judge = set(sources("tdjepa.training")), set(sources("tdjepa.evidence.judge"))
+    assert {"src/tdjepa/training.py", "src/tdjepa/objective/sigreg.py", "src/tdjepa/model/encoder.py"} <= train
+    assert "src/tdjepa/evidence/bootstrap.py" in judge
+    assert not {"src/tdjepa/cli.py", "src/tdjepa/evaluation.py", "src/tdjepa/evidence/judge.py"} & train
+    assert not {"src/tdjepa/training.py", "src/tdjepa/objective/sigreg.py"} & judge
+    assert "src/tdjepa/evidence/published.yaml" in sources("tdjepa.render.collected")
