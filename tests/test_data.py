@@ -11,6 +11,7 @@ from library import HDF5Dataset
 from tdjepa import params
 from tdjepa.data import card, collect
 from tdjepa.data.store import Store
+from tdjepa.envs.base import make
 from tdjepa.errors import UserError
 from tdjepa.mining import windows
 
@@ -25,10 +26,10 @@ def test_two_collections_are_byte_equal_and_other_seeds_are_not(smoke, data, tmp
 
 def test_more_episodes_begin_with_the_same_ones(smoke):
     cfg = params.collect_slice(smoke, "two_room")
-    few = collect.demonstrations(cfg.model_copy(update={"data": cfg.data.model_copy(update={"episodes": 5})}))
-    many = collect.demonstrations(cfg)
-    assert np.array_equal(few[2], many[2][:5])
-    assert np.array_equal(few[0], many[0][: few[2].sum()])
+    few = make("two_room").demonstrations(cfg.model_copy(update={"data": cfg.data.model_copy(update={"episodes": 5})}))
+    many = make("two_room").demonstrations(cfg)
+    assert np.array_equal(few.length, many.length[:5])
+    assert np.array_equal(few.state, many.state[: few.length.sum()])
 
 
 def test_the_library_opens_the_file_and_sees_the_same_windows(data):

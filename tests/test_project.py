@@ -6,7 +6,6 @@ import subprocess
 import phases
 from conftest import ROOT
 from sources import sources
-
 from tdjepa.render import figures, tables
 
 
@@ -25,7 +24,9 @@ def test_the_readme_shows_the_pipelines_own_table():
     """As committed: somebody's own run of the desk scale may differ in the last digit without breaking the README."""
 
     def committed(name):
-        return subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
 
     made = committed("results/desk/report/summary.md").strip()
     shown = re.search(r"<!-- summary:desk -->\n(.*?)\n?<!-- /summary:desk -->", committed("README.md"), re.DOTALL)
@@ -34,7 +35,9 @@ def test_the_readme_shows_the_pipelines_own_table():
 
 def test_no_machine_paths_in_tracked_files():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
-    texts = [name for name in listed if name.endswith((".py", ".smk", ".md", ".yaml", ".toml", ".sh", ".tex", "Makefile"))]
+    texts = [
+        name for name in listed if name.endswith((".py", ".smk", ".md", ".yaml", ".toml", ".sh", ".tex", "Makefile"))
+    ]
     pattern = re.compile(r"/(root|home|opt)/\w|\bpypi\.org\b|files\.pythonhosted")
     found = [name for name in texts if name != "tests/test_project.py" and pattern.search((ROOT / name).read_text())]
     assert not found

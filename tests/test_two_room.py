@@ -5,7 +5,6 @@ import pytest
 from PIL import Image
 
 from library import ExpertPolicy, TwoRoomEnv
-from tdjepa.data.collect import RENDERER_DIFFERENCE
 from tdjepa.envs import two_room
 from tdjepa.envs.base import make
 from tdjepa.streams import stream
@@ -69,8 +68,8 @@ def test_frames_are_the_librarys_to_a_grey_level_or_two(library_env, size):
         image = image if size == 224 else image.resize((size, size), Image.BILINEAR)
         difference = np.abs(np.asarray(image).astype(int) - frame)
         worst, mean = max(worst, difference.max()), [*mean, difference.mean()]
-    assert worst <= RENDERER_DIFFERENCE["max"]
-    assert np.mean(mean) <= 1.5 * RENDERER_DIFFERENCE["mean"]
+    assert worst <= two_room.TwoRoom.renderer_difference["max"]
+    assert np.mean(mean) <= 1.5 * two_room.TwoRoom.renderer_difference["mean"]
 
 
 def test_a_frame_does_not_depend_on_its_batch():

@@ -27,7 +27,7 @@ class Episodes:
 
     def __init__(self, cfg: EvaluateSlice, episodes: Path, manifest_file: Path):
         self.data = Store(episodes)
-        locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset)
+        locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset, sha256_of_input(episodes))
         if len(locked["entries"]) < cfg.evaluate.episodes:
             raise UserError(
                 f"{manifest_file}: has {len(locked['entries'])} entries, evaluate.episodes = {cfg.evaluate.episodes}"

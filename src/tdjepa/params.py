@@ -313,6 +313,7 @@ class CollectSlice(Record):
     env: Env
     seed: Seed
     min_length: Count
+    goal_offset: Count = Field(description="for the share of trivial goals in the card")
     data: TwoRoomData
 
 
@@ -353,7 +354,10 @@ class DiagnoseSlice(Record):
 
 
 def collect_slice(p: Params, env: str) -> CollectSlice:
-    return CollectSlice(env=env, seed=p.collect.seed, min_length=p.collect.min_length, data=getattr(p.collect, env))
+    c = p.collect
+    return CollectSlice(
+        env=env, seed=c.seed, min_length=c.min_length, goal_offset=p.mine.goal_offset, data=getattr(c, env)
+    )
 
 
 def mine_slice(p: Params, env: str) -> MineSlice:

@@ -27,7 +27,9 @@ def run() -> dict:
 
     def ours(folder):
         data = TwoRoomData(episodes=200, max_steps=MAX_STEPS, action_noise=NOISE, image_size=SIZE)
-        return collect.run(CollectSlice(env="two_room", seed=0, min_length=1, data=data), folder / "ours.h5")["rows"]
+        return collect.run(
+            CollectSlice(env="two_room", seed=0, min_length=1, goal_offset=25, data=data), folder / "ours.h5"
+        )["rows"]
 
     def reference(folder):
         world = swm.World("swm/TwoRoom-v1", num_envs=1, image_shape=(SIZE, SIZE), max_episode_steps=MAX_STEPS)

@@ -22,7 +22,7 @@ def run() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "episodes.h5")
         data = TwoRoomData(episodes=200, max_steps=100, action_noise=2.0, image_size=64)
-        collect.run(CollectSlice(env="two_room", seed=0, min_length=26, data=data), path)
+        collect.run(CollectSlice(env="two_room", seed=0, min_length=26, goal_offset=25, data=data), path)
         store = Store(path)
         library = HDF5Dataset(path=path, frameskip=FRAMESKIP, num_steps=WINDOW, keys_to_load=["pixels", "action"])
         first = windows.starts(store.length, store.offset, np.arange(store.episodes), WINDOW, FRAMESKIP)

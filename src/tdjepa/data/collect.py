@@ -9,90 +9,64 @@ import numpy as np
 
 from tdjepa.artefacts import publish, sweep, write_card
 from tdjepa.data import card, store
-from tdjepa.envs import two_room
+from tdjepa.envs.base import Demonstrations, Env, make
 from tdjepa.params import CollectSlice
 from tdjepa.progress import progress
-from tdjepa.streams import stream
 
 CHUNK = 2048  # frames rendered and written at a time
 
 
-def run(cfg: CollectSlice, out: Path, goal_offset: int = 25) -> dict:
+def run(cfg: CollectSlice, out: Path) -> dict:
     """Collect `cfg.data.episodes` episodes of at least `cfg.min_length` rows into `out`; returns the card."""
-    states, actions, lengths, goals = demonstrations(cfg)
-    size, rows = cfg.data.image_size, int(lengths.sum())
-    columns = {
-        "pixels": ((size, size, 3), "u1"),
-        "action": ((2,), "f4"),
-        "state": ((2,), "f4"),
-        "proprio": ((2,), "f4"),  # the library's names for the same thing
-        "goal_state": ((2,), "f4"),
-        "episode_idx": ((), "i4"),
-        "step_idx": ((), "i4"),
-    }
-    render = two_room.Renderer.of(size)
+    env = make(cfg.env)
+    demos = env.demonstrations(cfg)
     sweep(out)
-    with publish(out) as temporary, store.create(temporary, lengths, columns) as file:
-        file["action"][:] = actions
-        file["state"][:] = file["proprio"][:] = states
-        file["goal_state"][:] = np.repeat(goals, lengths, axis=0)
-        file["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
-        file["step_idx"][:] = np.concatenate([np.arange(n) for n in lengths])
-        with progress(rows, f"collect {cfg.env}", "frames") as bar:
-            for i in range(0, rows, CHUNK):
-                frames = render(states[i : i + CHUNK])
-                file["pixels"][i : i + CHUNK] = frames
-                bar.update(len(frames))
-    ends = np.cumsum(lengths)
-    facts = card.statistics(
-        lengths,
-        actions,
-        success=two_room.reached(states[ends - 1], goals),
-        trivial=_trivial(states, lengths, goal_offset),
-    )
+    with publish(out) as temporary:
+        write(temporary, env, demos, cfg.data.image_size)
     return write_card(
         out,
         "collect",
         cfg.model_dump(mode="json"),
         env=cfg.env,
-        image_size=size,
-        success_criterion=two_room.TwoRoom.success_text,
-        renderer_difference=RENDERER_DIFFERENCE,
-        **facts,
+        image_size=cfg.data.image_size,
+        success_criterion=env.success_text,
+        renderer_difference=env.renderer_difference,
+        **card.statistics(
+            demos.length,
+            demos.action,
+            success=solved(env, demos.state[np.cumsum(demos.length) - 1], demos.goal),
+            trivial=trivial(env, demos, cfg.goal_offset),
+        ),
     )
 
 
-# Absolute difference to the library's own frames (224 px, resized by PIL as its World does), in grey levels of 255;
-# tests/test_two_room.py measures it again at every run.
-RENDERER_DIFFERENCE = {"mean": 0.06, "max": 2}
+def write(path: Path, env: Env, demos: Demonstrations, size: int) -> None:
+    """The episodes file: states and actions as they are, frames rendered from the states."""
+    length, rows = demos.length, len(demos.state)
+    state, action = (demos.state.shape[1:], "f4"), (demos.action.shape[1:], "f4")
+    columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
+    columns |= {"proprio": state, "goal_state": state}  # the library's names
+    columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
+    with store.create(path, length, columns) as file, progress(rows, f"collect {env.name}", "frames") as bar:
+        file["action"][:] = demos.action
+        file["state"][:] = file["proprio"][:] = demos.state
+        file["goal_state"][:] = np.repeat(demos.goal, length, axis=0)
+        file["episode_idx"][:] = np.repeat(np.arange(len(length)), length)
+        file["step_idx"][:] = np.concatenate([np.arange(n) for n in length])
+        for i in range(0, rows, CHUNK):
+            env.restore(demos.state[i : i + CHUNK])
+            frames = env.render(size)
+            file["pixels"][i : i + CHUNK] = frames
+            bar.update(len(frames))
 
 
-def demonstrations(cfg: CollectSlice):
-    """Expert episodes, one random stream each; too short ones are dropped and replaced by the next stream.
-
-    -> states (rows, 2), actions (rows, 2) with NaN on the last row of an episode, lengths (E,) in rows, goals (E, 2)
-    """
-    kept, number = [], 0
-    while len(kept) < cfg.data.episodes:
-        batch = range(number, number + 512)
-        number = batch.stop
-        rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in batch]
-        states, actions, steps, goals = two_room.demonstrate(rngs, cfg.data.max_steps, cfg.data.action_noise)
-        kept += [
-            (
-                states[k, : steps[k] + 1],
-                np.vstack([actions[k, : steps[k]], np.full((1, 2), np.nan, np.float32)]),
-                goals[k],
-            )
-            for k in range(len(rngs))
-            if steps[k] + 1 >= cfg.min_length
-        ]
-    states, actions, goals = zip(*kept[: cfg.data.episodes], strict=True)
-    return np.concatenate(states), np.concatenate(actions), np.array([len(s) for s in states]), np.stack(goals)
+def trivial(env: Env, demos: Demonstrations, offset: int) -> np.ndarray:
+    """For every pair of rows `offset` steps apart in one episode: is the goal already reached at the start? (pairs,)"""
+    episode = np.repeat(np.arange(len(demos.length)), demos.length)
+    first = np.nonzero(episode[offset:] == episode[:-offset])[0]
+    return solved(env, demos.state[first], demos.state[first + offset])
 
 
-def _trivial(states, lengths, offset):
-    """For every pair of rows `offset` steps apart in one episode: is the goal already reached at the start?"""
-    episode = np.repeat(np.arange(len(lengths)), lengths)
-    same = episode[offset:] == episode[:-offset]
-    return two_room.reached(states[:-offset], states[offset:])[same]
+def solved(env: Env, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    env.restore(states)
+    return env.success(goals)

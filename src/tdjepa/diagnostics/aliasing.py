@@ -8,34 +8,28 @@ curves look healthy, and a baseline crippled by it would make a comparison worth
 import numpy as np
 import torch
 
-from tdjepa.envs import two_room
+from tdjepa.envs.base import Env
 from tdjepa.model.world_model import WorldModel
 
 SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # in patches
 
 
 @torch.inference_mode()
-def two_room_aliasing(model: WorldModel, image_size: int, patch: int, rng: np.random.Generator, n: int = 128) -> dict:
-    """Mean latent change (Euclidean, relative to that of unrelated positions) when the agent moves by some patches.
+def aliasing(model: WorldModel, env: Env, image_size: int, patch: int, rng: np.random.Generator, n: int = 128) -> dict:
+    """Mean latent change (Euclidean, relative to that of unrelated frames) when the agent moves by some patches.
 
     `ratio_one_patch` = change at one patch / change at half a patch: near 0 means periodic, near or above 1 is sound.
     """
-    world = two_room.SIZE / image_size  # world pixels of an image pixel
-    low, high = two_room.BORDER + two_room.RADIUS, two_room.SIZE - two_room.BORDER - two_room.RADIUS
-    reach = max(SHIFTS) * patch * world
-    x, y = rng.uniform(low, max(low + 1, high - reach), n), rng.uniform(low, high, n)
-    draw = two_room.Renderer.of(image_size)
-
-    def latents(dx):
-        position = np.stack([np.minimum(x + dx * world, high), y], 1)
-        return torch.cat([model.encode(torch.from_numpy(f)) for f in np.array_split(draw(position), max(1, n // 64))])
-
-    z = latents(0.0)
-    unrelated = (z - z.roll(1, 0)).norm(dim=-1).mean()
-    change = [float((latents(s * patch) - z).norm(dim=-1).mean() / unrelated) for s in SHIFTS]
+    shifts = np.array([0.0, *SHIFTS]) * patch
+    z = [
+        torch.cat([model.encode(torch.from_numpy(part)) for part in np.array_split(frames, max(1, n // 64))])
+        for frames in env.moved(shifts, n, image_size, rng)
+    ]
+    unrelated = (z[0] - z[0].roll(1, 0)).norm(dim=-1).mean()
+    change = [float((moved - z[0]).norm(dim=-1).mean() / unrelated) for moved in z[1:]]
     return {
         "patch": patch,
-        "shift_px": [s * patch for s in SHIFTS],
+        "shift_px": shifts[1:].tolist(),
         "change": [round(c, 6) for c in change],
         "ratio_one_patch": round(change[SHIFTS.index(1.0)] / max(change[SHIFTS.index(0.5)], 1e-9), 6),
     }

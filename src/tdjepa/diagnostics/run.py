@@ -9,15 +9,16 @@ import pandas as pd
 
 from tdjepa.artefacts import publish, sha256_of_input, sweep, write_card, write_json
 from tdjepa.data.store import Store
-from tdjepa.diagnostics.aliasing import two_room_aliasing
+from tdjepa.diagnostics.aliasing import aliasing
 from tdjepa.diagnostics.alignment import distances
+from tdjepa.envs.base import make
 from tdjepa.model import checkpoint
 from tdjepa.params import DiagnoseSlice
 from tdjepa.streams import stream
 
 
-def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, out: Path, aliasing: Path) -> dict:
-    """Distances of the held-out pairs into `out` (parquet), the aliasing diagnostic into `aliasing` (JSON)."""
+def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, out: Path, out_aliasing: Path) -> dict:
+    """Distances of the held-out pairs into `out` (parquet), the aliasing diagnostic into `out_aliasing` (JSON)."""
     expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
     model, about = checkpoint.load(checkpoint_file, expect)
     data = Store(episodes)
@@ -30,8 +31,8 @@ def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, 
     write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
     encoder = about["train"]["model"]["encoder"]
     patch = encoder["patch"] * 2 ** len(encoder["stem"])
-    seen = two_room_aliasing(model, data.image_size, patch, stream(cfg.seed, "aliasing"))
-    write_json(aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoint_file)})
+    seen = aliasing(model, make(cfg.env), data.image_size, patch, stream(cfg.seed, "aliasing"))
+    write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoint_file)})
     return {
         "rank correlation with the step gap": ", ".join(
             f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}"

@@ -52,10 +52,10 @@ def to_json(
     }
 
 
-def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int) -> dict:
-    """A manifest from its file: hash checked, every entry inside its episode."""
+def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data_sha256: str) -> dict:
+    """A manifest from its file: hash checked, drawn from this very data, every entry inside its episode."""
     manifest = read_json(path)
-    missing = {"env", "goal_offset", "entries", "trivial", "sha256_of_lines"} - set(manifest)
+    missing = {"env", "goal_offset", "entries", "trivial", "sha256_of_lines", "data_sha256"} - set(manifest)
     if missing:
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
@@ -66,6 +66,8 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int) -> d
     entries = np.asarray(manifest["entries"], dtype=np.int64).reshape(-1, 2)
     if lines_sha256(entries) != manifest["sha256_of_lines"]:
         raise UserError(f"{path}: the entries are not the locked ones (their hash differs); run `tdjepa mine` again")
+    if manifest["data_sha256"] != data_sha256:
+        raise UserError(f"{path}: was drawn from other data (its data_sha256 differs); run `tdjepa mine` again")
     for episode, start in entries:
         if not 0 <= episode < len(lengths):
             raise UserError(f"{path}: episode {episode} does not exist (the data has {len(lengths)})")

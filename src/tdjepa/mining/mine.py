@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import publish, sha256_of_input, write_json
+from tdjepa.data.collect import solved
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
 from tdjepa.mining import manifest, pairs
@@ -53,5 +54,5 @@ def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
 
 def solved_at_start(env, data: Store, entries: np.ndarray, goal_offset: int) -> np.ndarray:
     """Whether the goal of each (episode, start) is already reached there; (n,) bool"""
-    env.restore(data.state[data.row(entries[:, 0], entries[:, 1])])
-    return env.success(data.state[data.row(entries[:, 0], entries[:, 1] + goal_offset)])
+    episode, start = entries.T
+    return solved(env, data.state[data.row(episode, start)], data.state[data.row(episode, start + goal_offset)])
