@@ -105,7 +105,7 @@ def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Pat
             if name == "random":
                 rng = stream(plan_seed, "random", *map(int, locked.entries[i]))
                 return rng.uniform(env.action_low, env.action_high, shape).astype(np.float32)
-            actions = np.zeros(shape, np.float32)
+            actions = np.zeros(shape)
             if name == "replay":
                 actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = locked.logged_actions(i, cfg.goal_offset)
             return actions

@@ -43,7 +43,7 @@ def run(cfg: CollectSlice, out: Path) -> dict:
 def write(path: Path, env: Env, demos: Demonstrations, size: int) -> None:
     """The episodes file: states and actions as they are, frames rendered from the states."""
     length, rows = demos.length, len(demos.state)
-    state, action = (demos.state.shape[1:], "f4"), (demos.action.shape[1:], "f4")
+    state, action = (demos.state.shape[1:], demos.state.dtype), (demos.action.shape[1:], demos.action.dtype)
     columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
     columns |= {"proprio": state, "goal_state": state}  # the library's names
     columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}

@@ -32,7 +32,6 @@ def run_episodes(
     frameskip: int,
     history: int = 0,
     image_size: int = 0,
-    on_step: Callable[[int], None] = lambda solved: None,
 ) -> dict[str, np.ndarray]:
     """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps.
 
@@ -48,7 +47,7 @@ def run_episodes(
     for begin in range(0, budget, frameskip):
         if success.all():
             break
-        block = np.zeros((n, frameskip, env.action_dim), np.float32)
+        block = np.zeros((n, frameskip, env.action_dim))
         for i in np.nonzero(~success)[0]:
             if not queue[i]:
                 clock = time.perf_counter()
@@ -68,7 +67,6 @@ def run_episodes(
             for i, frame in enumerate(env.render(image_size)):
                 frames[i] = [*frames[i], frame][-history:]
                 past[i] = [*past[i], block[i].reshape(-1)][len(past[i]) + 2 - len(frames[i]) :]
-        on_step(int(success.sum()))
     return {
         "success": success,
         "trivial": trivial,
