@@ -1,12 +1,10 @@
 # The DAG. One rule file a phase; what decides a number is in params.yaml, what computes it in src/tdjepa.
 #   snakemake --cores 8 all                          everything of the scale in params.yaml
-#   snakemake --cores 8 --config scale=smoke train_all
+#   snakemake train_all --cores 8 --config scale=smoke
+#   snakemake -n                                     what would run
 from snakemake.utils import min_version
 
 min_version("9.27")
-
-
-configfile: "params.yaml"
 
 
 include: "workflow/rules/common.smk"
@@ -16,51 +14,23 @@ include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/report.smk"
 
 
-# Phase targets: what a DVC stage asks for, and what a person can ask for.
 rule all:
     default_target: True
     input:
-        PHASES["paper"],
+        list(PHASES.values()),
     localrule: True
+    message:
+        "all: complete"
 
 
-rule collect_all:
-    input:
-        PHASES["collect"],
-    localrule: True
+# collect_all, mine_all, ...: what a DVC stage asks for, and what a person can ask for.
+for phase in PHASES:
 
-
-rule mine_all:
-    input:
-        PHASES["mine"],
-    localrule: True
-
-
-rule train_all:
-    input:
-        PHASES["train"],
-    localrule: True
-
-
-rule evaluate_all:
-    input:
-        PHASES["evaluate"],
-    localrule: True
-
-
-rule judge_all:
-    input:
-        PHASES["judge"],
-    localrule: True
-
-
-rule render_all:
-    input:
-        PHASES["render"],
-    localrule: True
-
-
-rule paper_all:
-    input:
-        PHASES["paper"],
-    localrule: True
+    rule:
+        name:
+            f"{phase}_all"
+        input:
+            PHASES[phase],
+        localrule: True
+        message:
+            f"{phase}_all: complete"

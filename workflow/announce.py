@@ -1,6 +1,7 @@
-"""What a run says to a person: problems in the parameters before anything starts, the plan at the start, the result at the end."""
+"""What a run says to a person: what is wrong with the parameters, the plan at the start, the results at the end."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,34 +11,68 @@ from tdjepa import params
 from tdjepa.errors import UserError
 
 
-def parameters(config: dict) -> params.Params:
-    """The checked parameters; a mistake ends the run here, one line a problem, exit status 2, before any job or lock."""
+def readable(path: str) -> None:
+    """End the run if the file is missing or no YAML; Snakemake's own message does not name the line."""
     try:
-        return params.resolve(config)
+        params.read_yaml(path)
     except UserError as error:
-        print("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()), file=sys.stderr, flush=True)
-        os._exit(2)  # Snakemake would turn any exception into a stack trace and status 1
+        _refuse(error)
+
+
+def parameters(config: dict) -> params.Params:
+    """The checked parameters. The other scales are checked too: better now than on the cluster."""
+    try:
+        chosen = params.resolve(config)
+        for scale in config["scales"]:
+            params.resolve(config, scale, f"params.yaml, scale {scale}")
+    except UserError as error:
+        _refuse(error)
+    return chosen
+
+
+def _refuse(error: UserError) -> None:
+    """One line a problem and exit status 2, before any job or lock."""
+    say("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()))
+    os._exit(2)  # Snakemake would turn any exception into a stack trace and status 1
+
+
+def job_prefix(folder: str) -> str:
+    """What a job's shell does first: fail at the first error, and run the sources of this folder."""
+    command = f"set -euo pipefail; export PYTHONPATH={shlex.quote(os.path.join(folder, 'src'))}; "
+    return command.replace("{", "{{").replace("}", "}}")  # Snakemake formats it
 
 
 def start(p: params.Params, workflow) -> None:
-    jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.name.endswith("all")]
+    """Which scale, how many jobs, how long."""
+    jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.norun]
     cores = workflow.resource_settings.cores or 1
     seconds = yaml.safe_load(Path(workflow.basedir, "workflow/expected_seconds.yaml").read_text()).get(p.scale, {})
-    known = [seconds[name] for name in jobs if name in seconds]
-    expected = max(sum(known) / min(cores, max(len(jobs), 1)), max(known, default=0))
-    say(f"scale {p.scale}: {len(jobs)} jobs on {cores} cores, {_minutes(expected, len(known), len(jobs))}")
+    say(f"scale {p.scale}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {_expected(jobs, cores, seconds)}")
 
 
-def _minutes(expected: float, known: int, jobs: int) -> str:
-    if known < jobs:
+def _expected(jobs: list[str], cores: int, seconds: dict[str, float]) -> str:
+    """The work shared by the cores, but no shorter than one job of each rule after the other."""
+    if not set(jobs) <= set(seconds):
         return "no measured time for this scale yet"
+    shared = sum(seconds[name] for name in jobs) / cores
+    expected = max(shared, sum(seconds[name] for name in set(jobs)))
     return f"about {expected / 60:.0f} min" if expected >= 90 else f"about {max(expected, 1):.0f} s"
 
 
-def finish(p: params.Params) -> None:
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def finish(p: params.Params, workflow) -> None:
+    """The results on one screen, if this run was asked for them."""
+    if not any(job.rule.name == "render" for job in workflow.dag.jobs):
+        return
     from tdjepa.render import collected
 
-    collected.show(p)
+    try:
+        collected.show(p)
+    except UserError as error:  # the run itself has succeeded
+        say(f"tdjepa: {error}")
 
 
 def say(text: str) -> None:

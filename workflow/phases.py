@@ -1,5 +1,10 @@
-"""The files of every phase of a scale: what a rule writes, what a phase target asks for, what a DVC stage holds."""
+"""The files of every phase of a scale: what a rule writes, what a phase target asks for, what a DVC stage holds.
 
+A big file comes with a small card that holds its sha256. Rules take the big file as `ancient` (its time stamp says nothing)
+and the card beside it, whose checksum Snakemake compares: it does not look into files of more than a megabyte.
+"""
+
+from collections.abc import Iterable
 from itertools import product
 
 from snakemake.io import ancient
@@ -8,7 +13,9 @@ from tdjepa import layout
 from tdjepa.artefacts import card_path
 from tdjepa.params import Params
 
+PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
+DIAGNOSTICS = ("pairs.parquet", "pairs.card.json", "aliasing.json")
 EVIDENCE = ("stats.json", "cells.csv")
 TABLES = ("main", "cost_matrix", "navigation", "floors", "rank_split", "data")
 FIGURES = ("epoch_curve", "alignment", "calibration", "cost_matrix", "aliasing", "training")
@@ -75,19 +82,31 @@ class Files:
     def all_rows(self) -> list[str]:
         return self._each(self.rows) + self._per_env(self.floors)
 
-    def report_inputs(self) -> list[str]:
-        per_training = (self.diagnostic("pairs.parquet"), self.diagnostic("aliasing.json"), self.training("curve.csv"))
-        return self.all_rows() + self._each(*per_training) + self._per_env(self.episodes_card)
+    def all_rows_cards(self) -> list[str]:
+        return self._each(self.rows_card) + self._per_env(self.floors_card)
+
+    def all_diagnostics(self) -> list[str]:
+        pairs, *small = DIAGNOSTICS
+        return _ancient(self._each(self.diagnostic(pairs))) + self._each(*map(self.diagnostic, small))
+
+    def all_curves(self) -> list[str]:
+        return self._each(self.training("curve.csv"))
+
+    def all_episode_cards(self) -> list[str]:
+        return self._per_env(self.episodes_card)
 
     def phases(self) -> dict[str, list[str]]:
-        diagnostics = [self.diagnostic(name) for name in ("pairs.parquet", "pairs.card.json", "aliasing.json")]
         return {
             "collect": self._per_env(self.episodes, self.episodes_card),
-            "mine": self._per_env(*(self.mined(name) for name in MINED)),
+            "mine": self._per_env(*map(self.mined, MINED)),
             "train": self._each(*self.checkpoints(), *self.checkpoint_cards(), self.training("curve.csv")),
-            "evaluate": self._each(self.rows, self.rows_card, *diagnostics)
+            "evaluate": self._each(self.rows, self.rows_card, *map(self.diagnostic, DIAGNOSTICS))
             + self._per_env(self.floors, self.floors_card),
             "judge": [str(layout.evidence(self.scale, name)) for name in EVIDENCE],
             "render": [str(layout.report(self.scale, name)) for name in REPORT],
             "paper": [str(layout.paper(self.scale))],
         }
+
+
+def _ancient(paths: Iterable[str]) -> list:
+    return [ancient(path) for path in paths]

@@ -3,15 +3,18 @@
 Snakemake keeps its job records (parameters, code, checksums of small inputs) in .snakemake/metadata, which neither Git nor
 DVC sees, and looks at a checksum only when an input's time stamp is newer. Outputs that come and go by `dvc pull`,
 `dvc checkout` or `dvc repro` break that in four ways: a clone has no records; a checkout leaves the records of another
-commit; DVC renews time stamps when it unprotects linked files, which hides stale outputs; the outputs of a job whose
-coordinator was killed have no record at all. So:
+commit; DVC renews time stamps when it unprotects linked files, which hides stale outputs; the outputs of a cluster job
+whose coordinator was killed have no record at all. So:
 
-`export` writes the records, without times, to results/<scale>/provenance/<phase>.json, an output of that DVC stage;
-`reconcile`, before every run, adopts those files when DVC or Git has replaced them, gives outputs without a record a time
-stamp older than any input (no record, no trust), and renews the time stamp of every input whose content is not what its
-consumer recorded.
+`export` writes, for every job, its record without times and the checksums of its outputs to
+results/<scale>/provenance/<phase>.json, an output of that DVC stage. Each entry is a statement that stays true wherever
+the file goes: an output of this content was made by this record.
 
-The record format is Snakemake's own and private (tested with the pinned version).
+`reconcile`, before every run, gives each output the record that fits its content, from Snakemake or from those files. An
+output that neither knows (a killed coordinator, a file changed by hand) loses its record and gets a time stamp older than
+any input, so its job runs again. And an input whose content is not what its consumer recorded gets a new time stamp.
+
+The record format is Snakemake's own and private: the version is pinned, and tests/test_workflow.py runs all of this.
 """
 
 import base64
@@ -19,123 +22,146 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
-METADATA = Path(".snakemake/metadata")
-STATE = Path(".snakemake/provenance.json")  # digest of each provenance file as we last wrote or adopted it
+SNAKEMAKE = Path(".snakemake")
+STATE = SNAKEMAKE / "provenance.json"  # digest of each provenance file as we last wrote or read it
 VOLATILE = {"starttime", "endtime", "job_hash", "external_jobid", "incomplete"}
+BIG = 1_000_000  # bytes; such a file is known by its size here and by the sha256 in its card, an output of the same job
 
 Phases = dict[str, list[str]]
+Statements = dict[str, tuple[str, dict]]  # output -> (its content, the record of the job that made it)
 
 
 def export(phases: Phases, scale: str) -> None:
-    """Write the records of all existing outputs, phase by phase."""
-    state = _state()
-    for phase, files in phases.items():
-        records = {f: _stable(record) for f in sorted(files) if os.path.exists(f) and (record := _load(f))}
-        if not records:
-            continue
-        text = json.dumps(records, indent=1, sort_keys=True) + "\n"
+    """Write what is known of all existing outputs, phase by phase."""
+    state = _read_json(STATE, {})
+    for phase, outputs in phases.items():
         path = _file(scale, phase)
-        if not (path.exists() and path.read_text() == text):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.unlink(missing_ok=True)  # never write through a link into DVC's cache
-            path.write_text(text)
-        state[str(path)] = _digest(text)
-    _save_state(state)
+        statements = {output: known for output, known in _read(path).items() if os.path.exists(output)}
+        for output in filter(os.path.exists, outputs):
+            if record := _load(output):
+                statements[output] = (_content(output), _stable(record))
+        if statements:
+            text = _text(statements)
+            if not path.exists() or path.read_text() != text:
+                _write(path, text)
+            state[str(path)] = _digest(text)
+    _write(STATE, json.dumps(state, indent=1, sort_keys=True))
 
 
 def reconcile(phases: Phases, scale: str) -> None:
     """Bring Snakemake's records and time stamps in line with the content of the files."""
-    state, now = _state(), time.time()
-    for phase, files in phases.items():
+    state, known, unknown = _read_json(STATE, {}), [], []
+    for phase, outputs in phases.items():
         path = _file(scale, phase)
-        if path.exists():
-            text = path.read_text()
-            if state.get(str(path)) != _digest(text):  # DVC or Git put another version there
-                _adopt(json.loads(text), files, now)
-                state[str(path)] = _digest(text)
-    stale = set()
-    for output in (f for files in phases.values() for f in files if os.path.exists(f)):
-        record = _load(output)
-        if record is None:
-            _touch(output, 1)
-        else:
-            stale |= {i for i, want in (record.get("input_checksums") or {}).items() if _differs(i, want)}
-    for changed in stale:
-        _touch(changed, now)
-    _save_state(state)
+        statements = _read(path)
+        replaced = path.exists() and state.get(str(path)) != _digest(path.read_text())  # by DVC
+        for output in filter(os.path.exists, outputs):
+            fits = _settle(output, statements.get(output), replaced)
+            (known if fits else unknown).append(output)
+    for output in unknown:
+        _set_time(output, 1)
+    _renew_changed_inputs(known, set(unknown))
+    export(phases, scale)
 
 
-def _adopt(records: dict, files: list[str], now: float) -> None:
-    allowed = set(files)  # a name in a downloaded file must not make us write anywhere else
-    for output, record in records.items():
-        if output not in allowed or not os.path.exists(output):
-            continue
-        current = _load(output)
-        if current is None or _stable(current) != record:
-            path = _record_path(output)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({**record, "starttime": now, "endtime": now, "incomplete": False}))
+def _settle(output: str, statement: tuple[str, dict] | None, replaced: bool) -> bool:
+    """Give an output the record that is true of it; False if there is none."""
+    record, now = _load(output), os.path.getmtime(output)
+    ours = record is not None and record.get("endtime") == now  # untouched since Snakemake wrote both
+    if ours and not replaced:
+        return True
+    if statement and statement[0] == _content(output):
+        if not ours or _stable(record) != statement[1]:
+            adopted = {**statement[1], "starttime": now, "endtime": now, "incomplete": False}
+            _write(_record_path("metadata", output), json.dumps(adopted))
+        return True
+    if ours or _record_path("incomplete", output).exists():  # what to do about unfinished jobs, Snakemake knows
+        return True
+    _record_path("metadata", output).unlink(missing_ok=True)
+    return False
+
+
+def _renew_changed_inputs(outputs: list[str], but: set[str]) -> None:
+    """Snakemake compares checksums only of inputs that are newer than the output; make the others newer."""
+    now, sha256 = time.time(), functools.cache(_sha256)
+    for output in outputs:
+        made = os.lstat(output).st_mtime
+        for path, recorded in ((_load(output) or {}).get("input_checksums") or {}).items():
+            hidden = os.path.exists(path) and max(os.stat(path).st_mtime, os.lstat(path).st_mtime) <= made
+            if hidden and path not in but and sha256(path) != recorded.removeprefix("sha256:"):
+                _set_time(path, now)
+
+
+def _set_time(path: str, when: float) -> None:
+    """Never through a link: DVC's cache may be shared with others, and hold the same file for other commits."""
+    if os.path.islink(path) or os.stat(path).st_nlink > 1:
+        copy = os.path.join(os.path.dirname(path), f".{os.getpid()}.part")
+        shutil.copyfile(path, copy)
+        os.replace(copy, path)
+    os.utime(path, (when, when))
 
 
 def _stable(record: dict) -> dict:
     return {key: value for key, value in record.items() if key not in VOLATILE}
 
 
-def _differs(path: str, recorded: str) -> bool:
-    recorded = recorded if ":" in recorded else f"sha256:{recorded}"
-    return os.path.exists(path) and recorded.startswith("sha256:") and _sha256(path) != recorded
+def _content(path: str) -> str:
+    size = os.path.getsize(path)
+    return f"bytes:{size}" if size >= BIG else f"sha256:{_sha256(path)}"
 
 
-@functools.cache
 def _sha256(path: str) -> str:
     with open(path, "rb") as f:
-        return "sha256:" + hashlib.file_digest(f, "sha256").hexdigest()
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
-def _touch(path: str, when: float) -> None:
-    os.utime(path, (when, when))
-    os.utime(path, (when, when), follow_symlinks=False)
-
-
-def _record_path(output: str) -> Path:
-    """Where Snakemake keeps the record of an output: base64 of its name, cut into folders when it is too long."""
+def _record_path(kind: str, output: str) -> Path:
+    """Where Snakemake keeps something on an output: base64 of its name, cut into folders when it is too long."""
     name = base64.urlsafe_b64encode(output.encode()).decode()
     longest = os.pathconf(".", "PC_NAME_MAX") - 1
     parts = [name[i : i + longest] for i in range(0, len(name), longest)]
-    return METADATA.joinpath(*("@" + part for part in parts[:-1]), parts[-1])
+    return SNAKEMAKE.joinpath(kind, *("@" + part for part in parts[:-1]), parts[-1])
 
 
 def _load(output: str) -> dict | None:
-    path = _record_path(output)
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError:  # cut off by a kill: as good as absent
-        path.unlink()
-        return None
+    return _read_json(_record_path("metadata", output), None)
 
 
 def _file(scale: str, phase: str) -> Path:
     return Path("results", scale, "provenance", f"{phase}.json")
 
 
+def _text(statements: Statements) -> str:
+    """One entry a job: its outputs share a record."""
+    jobs: dict[str, dict] = {}
+    for output, (content, record) in sorted(statements.items()):
+        key = json.dumps(record, sort_keys=True)
+        jobs.setdefault(key, {"outputs": {}, "record": record})["outputs"][output] = content
+    return json.dumps(list(jobs.values()), indent=1, sort_keys=True) + "\n"
+
+
+def _read(path: Path) -> Statements:
+    return {o: (content, job["record"]) for job in _read_json(path, []) for o, content in job["outputs"].items()}
+
+
+def _read_json(path: Path, default):
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):  # cut off by a kill: as good as absent
+        return default
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and never through a link into DVC's cache."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{os.getpid()}.part")  # short: the name of a record may be as long as names can be
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _state() -> dict:
-    try:
-        return json.loads(STATE.read_text())
-    except (FileNotFoundError, ValueError):
-        return {}
-
-
-def _save_state(state: dict) -> None:
-    STATE.parent.mkdir(exist_ok=True)
-    temporary = STATE.with_suffix(".part")
-    temporary.write_text(json.dumps(state, indent=1, sort_keys=True))
-    os.replace(temporary, STATE)

@@ -504,5 +504,5 @@ def schema() -> dict:
     full["properties"]["scales"] = {"type": "object", "additionalProperties": overlay, "minProperties": 1}
     full["required"] = [*full["required"], "scales"]
     full["title"] = "params.yaml"
-    full["$schema"] = "http://json-schema.org/draft-07/schema#"
+    full["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return full

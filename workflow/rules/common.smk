@@ -1,4 +1,4 @@
-# What every rule file shares: the checked parameters, the files of each phase, the slice of a job, the sources of a verb.
+# For the files beside this one: the checked parameters, the files of each phase, the slice of a job, the sources of a verb.
 import os
 import sys
 
@@ -7,16 +7,26 @@ from snakemake.utils import validate
 sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 sys.path.insert(0, os.path.join(workflow.basedir, "src"))
 import announce
+import locks
 import phases
 import provenance
-from sources import sources
+from sources import sources, texts
 from tdjepa import layout, params as tdjepa_params
+
+announce.readable("params.yaml")
+
+
+configfile: "params.yaml"
+
 
 P = announce.parameters(config)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 S = P.scale
 FILES = phases.Files(P)
 PHASES = FILES.phases()
+
+# Jobs run the sources of this folder, which are the ones that the rules name as inputs, whatever else is installed.
+shell.prefix(announce.job_prefix(workflow.basedir))
 
 
 wildcard_constraints:
@@ -31,16 +41,18 @@ def job(make):
 
 
 if workflow.is_main_process:
+    locks.hold(workflow)
     provenance.reconcile(PHASES, S)
 
 
 onstart:
+    locks.describe(workflow)
     announce.start(P, workflow)
 
 
 onsuccess:
     provenance.export(PHASES, S)
-    announce.finish(P)
+    announce.finish(P, workflow)
 
 
 onerror:

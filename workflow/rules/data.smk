@@ -1,7 +1,7 @@
 # Demonstrations and what is mined from them.
 rule collect:
     input:
-        code=sources("tdjepa.data.collect"),
+        code=lambda w: sources("collect", w.env),
     output:
         episodes=FILES.episodes,
         card=FILES.episodes_card,
@@ -12,6 +12,8 @@ rule collect:
         runtime=30,
     params:
         slice=job(lambda w: tdjepa_params.collect_slice(P, w.env)),
+    message:
+        "collect {wildcards.env}"
     shell:
         "python -m tdjepa collect --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
 
@@ -20,7 +22,7 @@ rule mine:
     input:
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
-        code=sources("tdjepa.mining.mine"),
+        code=lambda w: sources("mine", w.env),
     output:
         [FILES.mined(name) for name in phases.MINED],
     log:
@@ -28,5 +30,7 @@ rule mine:
     params:
         slice=job(lambda w: tdjepa_params.mine_slice(P, w.env)),
         out=lambda w, output: os.path.dirname(output[0]),
+    message:
+        "mine {wildcards.env}"
     shell:
         "python -m tdjepa mine --slice {params.slice:q} --episodes {input.episodes:q} --out {params.out:q} >{log:q} 2>&1"

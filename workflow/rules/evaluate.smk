@@ -6,7 +6,7 @@ rule evaluate:
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
         manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
-        code=sources("tdjepa.evaluation"),
+        code=lambda w: sources("evaluate", w.env),
     output:
         rows=FILES.rows,
         card=FILES.rows_card,
@@ -20,6 +20,8 @@ rule evaluate:
             lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))
         ),
         checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+    message:
+        "evaluate {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
         "python -m tdjepa evaluate --slice {params.slice:q} --episodes {input.episodes:q} --manifest {input.manifest:q}"
         " --checkpoints {params.checkpoints:q} --out {output.rows:q} >{log:q} 2>&1"
@@ -30,7 +32,7 @@ rule floors:
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
         manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
-        code=sources("tdjepa.evaluation"),
+        code=lambda w: sources("evaluate", w.env),
     output:
         rows=FILES.floors,
         card=FILES.floors_card,
@@ -38,6 +40,8 @@ rule floors:
         FILES.log("floors_{env}"),
     params:
         slice=job(lambda w: tdjepa_params.evaluate_slice(P, w.env, "floors", 0)),
+    message:
+        "floors {wildcards.env}"
     shell:
         "python -m tdjepa evaluate --method floors --slice {params.slice:q} --episodes {input.episodes:q}"
         " --manifest {input.manifest:q} --out {output.rows:q} >{log:q} 2>&1"
@@ -50,7 +54,7 @@ rule diagnose:
         pairs=FILES.mined("pairs.parquet"),
         checkpoint=ancient(FILES.last_checkpoint),
         checkpoint_card=FILES.last_card,
-        code=sources("tdjepa.diagnostics.run"),
+        code=lambda w: sources("diagnose", w.env),
     output:
         pairs=FILES.diagnostic("pairs.parquet"),
         card=FILES.diagnostic("pairs.card.json"),
@@ -61,6 +65,8 @@ rule diagnose:
         slice=job(
             lambda w: tdjepa_params.diagnose_slice(P, w.env, w.method, int(w.seed))
         ),
+    message:
+        "diagnose {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
         "python -m tdjepa diagnose --slice {params.slice:q} --episodes {input.episodes:q} --pairs {input.pairs:q}"
         " --checkpoint {input.checkpoint:q} --out {output.pairs:q} --aliasing {output.aliasing:q} >{log:q} 2>&1"

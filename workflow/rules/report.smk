@@ -1,8 +1,9 @@
 # From rows to statistics, tables, figures and the PDF.
 rule judge:
     input:
-        rows=FILES.all_rows(),
-        code=sources("tdjepa.evidence.judge"),
+        rows=ancient(FILES.all_rows()),
+        cards=FILES.all_rows_cards(),
+        code=sources("judge", *P.envs),
     output:
         PHASES["judge"],
     log:
@@ -10,6 +11,8 @@ rule judge:
     params:
         slice=tdjepa_params.slice_json(P.judge),
         out=lambda w, output: os.path.dirname(output[0]),
+    message:
+        "judge"
     shell:
         "python -m tdjepa judge --slice {params.slice:q} --rows {input.rows:q} --out {params.out:q} >{log:q} 2>&1"
 
@@ -17,14 +20,20 @@ rule judge:
 rule render:
     input:
         PHASES["judge"],
-        FILES.report_inputs(),
-        code=sources("tdjepa.render.collected"),
+        ancient(FILES.all_rows()),
+        FILES.all_rows_cards(),
+        FILES.all_diagnostics(),
+        FILES.all_curves(),
+        FILES.all_episode_cards(),
+        code=sources("render", *P.envs),
     output:
         PHASES["render"],
     log:
         FILES.log("render"),
     params:
         slice=tdjepa_params.slice_json(P),
+    message:
+        "render"
     shell:
         "python -m tdjepa render --slice {params.slice:q} >{log:q} 2>&1"
 
@@ -32,13 +41,15 @@ rule render:
 rule paper:
     input:
         PHASES["render"],
-        text=["paper/main.tex", "paper/references.bib"],
-        code=sources("tdjepa.render.pdf"),
+        text=texts(),
+        code=sources("paper"),
     output:
         PHASES["paper"],
     log:
         FILES.log("paper"),
     params:
         scale=S,
+    message:
+        "paper"
     shell:
         "python -m tdjepa paper --scale {params.scale:q} --out {output:q} >{log:q} 2>&1"

@@ -4,7 +4,7 @@ rule train:
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
         split=FILES.mined("split.json"),
-        code=sources("tdjepa.training"),
+        code=lambda w: sources("train", w.env),
     output:
         FILES.checkpoints(),
         cards=FILES.checkpoint_cards(),
@@ -17,6 +17,8 @@ rule train:
     params:
         slice=job(lambda w: tdjepa_params.train_slice(P, w.env, w.method, int(w.seed))),
         out=lambda w, output: os.path.dirname(output.curve),
+    message:
+        "train {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
         "python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
         " --out {params.out:q} >{log:q} 2>&1"

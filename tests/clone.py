@@ -1,0 +1,98 @@
+"""A throw-away copy of the project with its own Git, DVC and Snakemake records, and the count of what really runs in it."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE = (".git", ".venv", ".snakemake", "data", "results", "dvc.lock", ".pytest_cache", ".ruff_cache", ".hypothesis")
+NOTHING = "Nothing to be done"
+
+
+class Clone:
+    def __init__(self, path: Path):
+        self.path = path
+
+    @classmethod
+    def of_project(cls, path: Path) -> "Clone":
+        """The project as it stands, without what it has made."""
+        ignored = {str(ROOT): MADE, str(ROOT / ".dvc"): ("cache", "tmp", "config.local")}
+        shutil.copytree(ROOT, path, symlinks=True, ignore=lambda folder, names: ignored.get(folder, ()))
+        return cls(path)
+
+    def copy(self, path: Path) -> "Clone":
+        """Everything with its time stamps, results and records included."""
+        shutil.copytree(self.path, path, symlinks=True)
+        return Clone(path)
+
+    def run(self, *command: str, status: int = 0) -> str:
+        """What the command says; it must end with that status."""
+        done = subprocess.run(
+            command, cwd=self.path, env=self.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        assert done.returncode == status, f"{' '.join(command)}: status {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """The tools beside this Python; nothing of the user's own settings."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "DVC", "GIT", "PYTHONPATH"))}
+        return kept | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "DVC_GLOBAL_CONFIG_DIR": str(self.path.parent),
+            "DVC_SITE_CACHE_DIR": str(self.path.parent / "dvc"),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            **{f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        }
+
+    def snakemake(self, *arguments: str, status: int = 0) -> str:
+        return self.run("snakemake", "--cores", "2", *arguments, status=status)
+
+    def dvc(self, *arguments: str, status: int = 0) -> str:
+        return self.run("dvc", *arguments, status=status)
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "--all")
+        self.run("git", "commit", "--quiet", "--message", message)
+
+    def change(self, key: str, value) -> None:
+        """Change one parameter: change("train.lr", 1.0)."""
+        file = self.path / "params.yaml"
+        content = yaml.safe_load(file.read_text())
+        *sections, name = key.split(".")
+        functools.reduce(dict.__getitem__, sections, content)[name] = value
+        file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def planned(self, *targets: str) -> set[str]:
+        """The jobs that Snakemake would run, named like their logs."""
+        said = self.snakemake("--dry-run", *targets)
+        jobs = set(re.findall(r"^Job \d+: ([\w ]+)$", said, re.MULTILINE))
+        assert bool(jobs) != (NOTHING in said), said
+        return {job.replace(" ", "_") for job in jobs}
+
+    @contextmanager
+    def executed(self):
+        """A set that holds, after the block, the jobs that were really run in it: each rewrites its log."""
+        jobs: set[str] = set()
+        before = self._logs()
+        yield jobs
+        jobs.update(name for name, state in self._logs().items() if before.get(name) != state)
+
+    def _logs(self) -> dict[str, tuple[int, int]]:
+        logs = self.path.glob("results/*/logs/*.log")
+        return {log.stem: (log.stat().st_mtime_ns, log.stat().st_ino) for log in logs}
+
+    def artefacts(self, *below: str) -> dict[str, bytes]:
+        """The content of all results, by name; logs are no results."""
+        found = [path for folder in below or ("data", "results") for path in (self.path / folder).rglob("*")]
+        return {
+            str(path.relative_to(self.path)): path.read_bytes()
+            for path in found
+            if path.is_file() and "logs" not in path.parts and not path.name.startswith(".")
+        }

@@ -1,0 +1,95 @@
+"""dvc.yaml is generated, and each of its stages watches what its jobs depend on."""
+
+from snakemake.persistence.file import FilePersistence
+
+import dvc_stages
+import phases
+import provenance
+from conftest import ROOT
+from sources import sources
+from tdjepa import params
+from tdjepa.render import figures, tables
+
+
+def dependence(p: params.Params) -> dict[str, list]:
+    """Everything of the parameters that reaches the jobs of each phase: their slices and the names of their files."""
+    files, trainings = phases.Files(p), [(e, m, s) for e in p.envs for m in p.methods_run for s in p.train_seeds]
+    each = {phase: list(paths) for phase, paths in files.phases().items()}
+    each["collect"] += [params.collect_slice(p, env) for env in p.envs]
+    each["mine"] += [params.mine_slice(p, env) for env in p.envs]
+    each["train"] += [params.train_slice(p, *t) for t in trainings]
+    each["evaluate"] += [params.evaluate_slice(p, *t) for t in trainings]
+    each["evaluate"] += [params.evaluate_slice(p, env, "floors", 0) for env in p.envs]
+    each["evaluate"] += [params.diagnose_slice(p, *t) for t in trainings]
+    each["judge"] += [p.judge, *files.all_rows()]
+    each["render"] += [p]
+    return each
+
+
+def changed(p: params.Params) -> dict[str, params.Params]:
+    """The parameters with one section changed, in a value that matters to as many phases as any."""
+    other = {
+        "envs": (),
+        "methods_run": p.methods_run[:1],
+        "train_seeds": p.train_seeds[:1],
+        "collect": p.collect.model_copy(update={"seed": 1}),
+        "mine": p.mine.model_copy(update={"frameskip": 1}),
+        "model": p.model.model_copy(update={"latent": 1}),
+        "train": p.train.model_copy(update={"epochs": 1}),
+        "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),
+        "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
+        "evaluate": p.evaluate.model_copy(update={"budget": 1}),
+        "judge": p.judge.model_copy(update={"seed": 1}),
+        "render": p.render.model_copy(update={"digits": 3}),
+    }
+    return {section: p.model_copy(update={section: value}) for section, value in other.items()}
+
+
+def test_committed_stages_are_the_generated_ones(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert (ROOT / "dvc.yaml").read_text() == dvc_stages.text(), "run: python workflow/dvc_stages.py"
+
+
+def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):
+    before = dependence(smoke)
+    assert set(changed(smoke)) == set(params.Params.model_fields) - {"scale"}
+    for section, p in changed(smoke).items():
+        after = dependence(p)
+        for phase, sections in dvc_stages.SECTIONS.items():
+            assert (before[phase] != after[phase]) == (section in sections), f"{phase}: {section}"
+
+
+def test_only_environments_are_imported_by_name():
+    """Other imports by name would hide a source file from the rules."""
+    users = {path for path in ROOT.glob("src/tdjepa/**/*.py") if "import_module" in path.read_text()}
+    assert users <= {ROOT / "src/tdjepa/envs/base.py", ROOT / "src/tdjepa/cli.py"}
+
+
+def test_sources_of_a_verb(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert "src/tdjepa/envs/two_room.py" in sources("collect", "two_room")
+    assert "src/tdjepa/envs/two_room.py" not in sources("train", "two_room")
+    assert "src/tdjepa/evidence/published.yaml" in sources("render")
+    assert "src/tdjepa/evidence/bootstrap.py" in sources("judge")
+
+
+def test_phases_list_what_render_writes():
+    assert tuple(figures.ALL) == phases.FIGURES
+    assert tuple(build.__name__ for build in tables.ALL) == phases.TABLES
+
+
+def test_records_lie_where_snakemake_looks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    snakemake = FilePersistence()
+    for output in ("results/a b/ü.json", "long/" * 100 + "x"):
+        for kind in ("metadata", "incomplete"):
+            theirs = snakemake._record_path(str(tmp_path / ".snakemake" / kind), output)
+            assert str(tmp_path / provenance._record_path(kind, output)) == theirs
+
+
+def test_every_rule_has_an_expected_time():
+    import yaml
+
+    expected = yaml.safe_load((ROOT / "workflow/expected_seconds.yaml").read_text())
+    rules = {"collect", "mine", "train", "evaluate", "floors", "diagnose", "judge", "render", "paper"}
+    assert all(set(seconds) == rules for seconds in expected.values())

@@ -1,0 +1,264 @@
+"""The contract of Snakemake and DVC, at the smoke scale, counted by the jobs that really ran.
+
+The DAG is run once; the tests then change copies of that folder. Its path holds a space, and so do theirs.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from clone import NOTHING, Clone
+
+pytestmark = pytest.mark.pipeline
+
+TRAININGS = [f"two_room_{method}_{seed}" for method in ("tdjepa", "lewm") for seed in (3072, 3073)]
+REPORT = {"judge", "render", "paper"}
+AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose") for t in TRAININGS} | REPORT
+TRAIN = {f"train_{t}" for t in TRAININGS}
+EVERYTHING = {"collect_two_room", "mine_two_room", "floors_two_room"} | TRAIN | AFTER_TRAINING
+LEWM = {job for job in EVERYTHING if "lewm" in job} | REPORT
+UP_TO_DATE = "Data and pipelines are up to date."
+
+
+def change_lewm(clone: Clone) -> None:
+    """One training parameter of one method."""
+    clone.change("scales.smoke.recipes", [{"when": {"method": "lewm"}, "train": {"lr": 2e-3}}])
+
+
+def settled(clone: Clone) -> None:
+    """Neither manager finds anything to do."""
+    assert clone.planned() == set()
+    assert UP_TO_DATE in clone.dvc("status")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("a path with spaces ")
+
+
+@pytest.fixture(scope="module")
+def first_run(folder):
+    """A clone in which everything has been run by Snakemake and committed to DVC and Git. -> (clone, what the run said)"""
+    clone = Clone.of_project(folder / "first run")
+    clone.change("scale", "smoke")
+    clone.change("scales.smoke.envs", ["two_room"])
+    clone.change("scales.smoke.methods_run", ["tdjepa", "lewm"])
+    clone.change("scales.smoke.train_seeds", [3072, 3073])
+    clone.change("scales.smoke.recipes", [])
+    clone.change("scales.smoke.train.steps_per_epoch", 40)  # long enough to be killed in
+    ignored = clone.path / ".gitignore"
+    ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales
+    clone.run("git", "init", "--quiet")
+    with clone.executed() as jobs:
+        said = clone.snakemake("all")
+    assert jobs == EVERYTHING
+    clone.dvc("commit", "--force")
+    clone.commit("run")
+    return clone, said
+
+
+@pytest.fixture
+def clone(first_run, folder, request):
+    """A copy of the first run for one test."""
+    return first_run[0].copy(folder / request.node.name)
+
+
+@pytest.fixture(scope="module")
+def changed_by_snakemake(first_run, folder):
+    """The first run after one change of a parameter and `snakemake`. -> (clone, the jobs that ran)"""
+    clone = first_run[0].copy(folder / "changed by snakemake")
+    change_lewm(clone)
+    with clone.executed() as jobs:
+        clone.snakemake("all")
+    return clone, jobs
+
+
+@pytest.fixture(scope="module")
+def remote(first_run, folder):
+    """The first run pushed to a DVC remote."""
+    clone, place = first_run[0].copy(folder / "pushed"), folder / "remote"
+    clone.dvc("remote", "add", "--local", "--default", "store", str(place))
+    clone.dvc("push")
+    return clone.path, place
+
+
+def pulled(remote, folder, links: str) -> Clone:
+    """A fresh clone with pulled results."""
+    origin, place = remote
+    clone = Clone(folder / f"pulled {links}")
+    subprocess.run(["git", "clone", "--quiet", str(origin), str(clone.path)], check=True)
+    clone.dvc("config", "--local", "cache.type", links)
+    clone.dvc("remote", "add", "--local", "--default", "store", str(place))
+    clone.dvc("pull")
+    checkpoint = next((clone.path / "results/smoke/train").rglob("*.safetensors"))
+    assert (checkpoint.is_symlink(), checkpoint.stat().st_nlink > 1) == (links == "symlink", links == "hardlink")
+    return clone
+
+
+def test_the_run_says_what_it_will_do_and_what_came_out(first_run):
+    said = first_run[1]
+    assert f"scale smoke: {len(EVERYTHING)} jobs on 2 cores, about " in said
+    assert said.index("scale smoke") < said.index("Job 1:")
+    summary = said[said.index("\nEnvironment") : said.index("Complete log")].splitlines()
+    assert any(line.startswith("paper ") and "results/smoke/paper.pdf" in line for line in summary)
+    assert len(summary) <= 40
+
+
+def test_second_run_does_nothing(clone):
+    with clone.executed() as jobs:
+        assert NOTHING in clone.snakemake("all")
+        assert UP_TO_DATE in clone.dvc("repro")
+    assert jobs == set()
+    assert UP_TO_DATE in clone.dvc("status")
+
+
+def test_nothing_of_the_cache_is_in_git_and_all_of_the_report_is(first_run):
+    tracked = first_run[0].run("git", "ls-files", "data", "results").splitlines()
+    assert {path.split("/")[2] for path in tracked} == {"evidence", "report"}
+    assert first_run[0].run("git", "status", "--porcelain") == ""
+
+
+def test_changed_parameter_by_snakemake(first_run, changed_by_snakemake, folder):
+    clone, jobs = changed_by_snakemake
+    assert jobs == LEWM
+    before, after = first_run[0].artefacts("results/smoke/train"), clone.artefacts("results/smoke/train")
+    assert {name for name in before if before[name] != after[name]} == {name for name in before if "lewm" in name}
+    clone = clone.copy(folder / "then by dvc")
+    with clone.executed() as jobs:
+        clone.dvc("repro")
+    assert jobs == set()
+    settled(clone)
+
+
+def test_checkout_of_an_older_commit_and_back(first_run, changed_by_snakemake, folder):
+    clone = changed_by_snakemake[0].copy(folder / "history")
+    clone.dvc("commit", "--force")
+    clone.commit("changed")
+    new = clone.artefacts()
+    for commit, results in (("HEAD~1", first_run[0].artefacts()), ("-", new)):
+        clone.run("git", "checkout", "--quiet", commit)
+        clone.dvc("checkout")
+        assert clone.artefacts() == results
+        settled(clone)
+
+
+@pytest.mark.parametrize(
+    "files",
+    ["src/**/* paper/* params.yaml Snakefile workflow/**/*", "data/**/*", "results/**/*"],
+    ids=["sources", "data", "results"],
+)
+def test_touch_does_nothing(clone, files):
+    for pattern in files.split():
+        for path in clone.path.glob(pattern):
+            path.touch()
+    settled(clone)
+
+
+def test_changed_source_reruns_its_consumers(clone):
+    for file, jobs in {
+        "src/tdjepa/evidence/bootstrap.py": REPORT,
+        "src/tdjepa/render/pdf.py": {"paper"},
+        "paper/main.tex": {"paper"},
+        "src/tdjepa/training.py": TRAIN | AFTER_TRAINING,
+    }.items():
+        text = (clone.path / file).read_text()
+        (clone.path / file).write_text(f"{text}\n")
+        os.utime(clone.path / file, (1, 1))  # content decides, not the time
+        assert clone.planned() == jobs
+        assert file in clone.dvc("status")
+        (clone.path / file).write_text(text)
+    settled(clone)
+
+
+def test_changed_or_lost_results_are_made_again(clone):
+    stats = clone.path / "results/smoke/evidence/stats.json"
+    text = stats.read_text()
+    stats.write_text(text.replace("0", "1"))
+    assert clone.planned() == REPORT
+    stats.write_text(text)
+    assert clone.planned() == set()
+    for file, jobs in {
+        "report/tables/main.md": {"render", "paper"},
+        "rows/two_room/floors.parquet": {"floors_two_room"} | REPORT,
+    }.items():
+        (clone.path / "results/smoke" / file).unlink()
+        assert clone.planned() == jobs
+    assert "results/smoke/rows" in clone.dvc("status")
+
+
+def test_records_of_snakemake_lost(clone):
+    for path in (clone.path / ".snakemake/metadata").iterdir():
+        path.unlink()
+    settled(clone)
+    change_lewm(clone)
+    assert clone.planned() == LEWM
+
+
+def test_pulled_copies(remote, folder):
+    clone = pulled(remote, folder, "copy")
+    settled(clone)
+    change_lewm(clone)
+    assert clone.planned() == LEWM
+
+
+def test_pulled_hardlinks_and_changed_parameter_by_dvc(changed_by_snakemake, remote, folder):
+    clone = pulled(remote, folder, "hardlink")
+    settled(clone)
+    change_lewm(clone)
+    with clone.executed() as jobs:
+        clone.dvc("repro")
+    assert jobs == LEWM
+    assert clone.artefacts() == changed_by_snakemake[0].artefacts()
+    settled(clone)
+
+
+def test_pulled_symlinks_and_stale_results(remote, folder):
+    """DVC's unprotect gives results new time stamps before their stage runs: they must not pass for new results."""
+    clone = pulled(remote, folder, "symlink")
+    settled(clone)
+    change_lewm(clone)
+    with clone.executed() as jobs:
+        clone.dvc("repro", "train")
+    trainings = {job for job in LEWM if job.startswith("train")}
+    assert jobs == trainings
+    clone.dvc("unprotect", "results/smoke/rows", "results/smoke/diagnostics")
+    assert clone.planned() == LEWM - trainings
+
+
+def test_killed_in_mid_training(clone, first_run):
+    whole = first_run[0].artefacts()
+    training = clone.path / "results/smoke/train/two_room/lewm/3073"
+    for path in training.iterdir():
+        path.unlink()
+    command = ["snakemake", "--cores", "1", "train_all"]
+    with subprocess.Popen(command, cwd=clone.path, env=clone.environment(), start_new_session=True) as run:
+        while not (training / "epoch_01.safetensors").exists():
+            assert run.poll() is None
+            time.sleep(0.005)
+        os.killpg(run.pid, signal.SIGKILL)
+    assert not (training / "curve.csv").exists(), "the training was over before the kill"
+    left = clone.artefacts("results/smoke/train")
+    assert left == {name: whole[name] for name in left}  # nothing half under a final name
+    with clone.executed() as jobs:
+        said = clone.run(*command)
+    assert "An earlier run was killed" in said
+    assert jobs == {"train_two_room_lewm_3073"}
+    assert clone.artefacts() == whole
+    settled(clone)
+
+
+def test_bad_parameters(clone):
+    clone.change("scales.smoke.train.lr", "fast")
+    clone.change("scales.smoke.train.bacth", 3)
+    for said in (clone.snakemake("all", status=2), clone.dvc("repro", status=255)):
+        assert "tdjepa: params.yaml: train.lr = 'fast': " in said
+        assert "tdjepa: params.yaml: train.bacth = 3: no such key" in said
+        assert "Traceback" not in said
+    assert not list((clone.path / ".snakemake/locks").glob("*"))
+    (clone.path / "params.yaml").write_text("scale: smoke\ntrain: [\n")
+    said = clone.snakemake("all", status=2)
+    assert "tdjepa: params.yaml: not YAML: " in said
+    assert "line 3" in said

@@ -1,0 +1,86 @@
+"""Writes dvc.yaml: one coarse stage a phase. Run it again when a test says so:  python workflow/dvc_stages.py
+
+The Snakefile is the only DAG. A stage asks Snakemake for its phase and watches whatever could make Snakemake run a job of
+it, or a little more: then Snakemake finds nothing to do. What it must never do is to watch less.
+"""
+
+import sys
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from phases import PHASES
+from sources import sources, texts
+from tdjepa.params import ENVS
+
+SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
+    "collect": ("envs", "collect"),
+    "mine": ("envs", "mine"),
+    "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
+    "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate"),
+    "judge": ("envs", "methods_run", "train_seeds", "judge"),
+    "render": (
+        *("envs", "methods_run", "train_seeds", "collect", "mine", "model", "train", "recipes", "methods"),
+        *("evaluate", "judge", "render"),
+    ),
+    "paper": (),
+}
+VERBS = {phase: (phase,) for phase in PHASES} | {"evaluate": ("evaluate", "diagnose")}
+RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate"}  # the others: report
+
+EPISODES, MINED = "data/${scale}/episodes", "data/${scale}/mined"
+TRAIN, ROWS, DIAGNOSTICS = "results/${scale}/train", "results/${scale}/rows", "results/${scale}/diagnostics"
+EVIDENCE, REPORT, PAPER = "results/${scale}/evidence", "results/${scale}/report", "results/${scale}/paper.pdf"
+INS = {
+    "collect": [],
+    "mine": [EPISODES],
+    "train": [EPISODES, MINED],
+    "evaluate": [EPISODES, MINED, TRAIN],
+    "judge": [ROWS],
+    "render": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
+    "paper": [REPORT],
+}
+OUTS = {
+    "collect": [EPISODES],
+    "mine": [MINED],
+    "train": [TRAIN],
+    "evaluate": [ROWS, DIAGNOSTICS],
+    "judge": [EVIDENCE],
+    "render": [REPORT],
+    "paper": [PAPER],
+}
+IN_GIT = {EVIDENCE, REPORT}  # small text and figures: Git shows how a table changed
+
+HEADER = """\
+# Written by workflow/dvc_stages.py. One stage a phase; the DAG is the Snakefile's, which finds out the jobs of a phase.
+# `persist` leaves what need not be made again. SNAKEMAKE_PROFILE=<folder> dvc repro sends the jobs to a cluster: the
+# commands, and so dvc.lock, stay the same.
+"""
+
+
+def stage(phase: str) -> dict:
+    code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(texts() if phase == "paper" else ())
+    rules = ["workflow/phases.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
+    sections = SECTIONS[phase]
+    return {
+        "cmd": f"snakemake --cores all --rerun-incomplete {phase}_all",
+        "params": ["scale", *sections, *("scales.${scale}." + section for section in sections)],
+        "deps": [*INS[phase], *sorted(code), *rules],
+        "outs": [
+            *({out: {"persist": True, **({"cache": False} if out in IN_GIT else {})}} for out in OUTS[phase]),
+            {f"results/${{scale}}/provenance/{phase}.json": {"persist": True}},
+        ],
+    }
+
+
+def text() -> str:
+    stages = {phase: stage(phase) for phase in PHASES}
+    plots = [{f"{EVIDENCE}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
+    content = {"stages": stages, "plots": plots}
+    return HEADER + yaml.safe_dump(content, sort_keys=False, width=1000)
+
+
+if __name__ == "__main__":
+    Path("dvc.yaml").write_text(text())

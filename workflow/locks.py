@@ -1,0 +1,47 @@
+"""A killed run leaves Snakemake's lock behind. The next run on the same machine takes it away, so the same command goes on.
+
+Every run holds an flock, which the kernel frees at its death however that comes. Whoever gets it alone knows that no other
+run is alive here, and that locks in the folder are dead. Not so with a cluster: jobs outlive the run that submitted them,
+and two generations must not meet. There Snakemake's own advice stands: cancel the jobs, then `snakemake --unlock`.
+"""
+
+import fcntl
+import shutil
+import socket
+from pathlib import Path
+
+from announce import say
+
+LOCKS = Path(".snakemake/locks")
+ALIVE = Path(".snakemake/alive")
+
+_held = None  # open for the life of the process
+
+
+def hold(workflow) -> None:
+    """Before Snakemake takes its own lock: remove dead ones, and be seen to be alive."""
+    global _held
+    if workflow.output_settings.dryrun or _held:
+        return
+    ALIVE.parent.mkdir(exist_ok=True)
+    _held = open(ALIVE, "a+")  # noqa: SIM115
+    try:
+        fcntl.flock(_held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _held.seek(0)
+        if any(LOCKS.glob("*.lock")) and _held.read() == _here("local"):
+            say("An earlier run was killed; its lock is removed.")
+            shutil.rmtree(LOCKS)
+    except BlockingIOError:
+        pass  # another run is alive: Snakemake decides whether the two get in each other's way
+    fcntl.flock(_held, fcntl.LOCK_SH)
+
+
+def describe(workflow) -> None:
+    """At the start of the jobs: where they run, for the one who finds our lock."""
+    with open(ALIVE, "r+") as f:
+        f.truncate()
+        f.write(_here("local" if workflow.local_exec else "cluster"))
+
+
+def _here(executor: str) -> str:
+    return f"{socket.gethostname()} {executor}"
