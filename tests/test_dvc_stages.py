@@ -33,7 +33,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "methods_run": p.methods_run[:1],
         "train_seeds": p.train_seeds[:1],
         "collect": p.collect.model_copy(update={"seed": 1}),
-        "mine": p.mine.model_copy(update={"frameskip": 1}),
+        "mine": p.mine.model_copy(update={"frameskip": 1, "goal_offset": 1}),
         "model": p.model.model_copy(update={"latent": 1}),
         "train": p.train.model_copy(update={"epochs": 1}),
         "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),

@@ -16,7 +16,7 @@ from sources import sources, texts
 from tdjepa.params import ENVS
 
 SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
-    "collect": ("envs", "collect"),
+    "collect": ("envs", "collect", "mine"),
     "mine": ("envs", "mine"),
     "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
     "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate"),
