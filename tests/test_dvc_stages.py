@@ -71,6 +71,8 @@ def test_sources_of_a_verb(monkeypatch):
     assert "src/tdjepa/envs/two_room.py" not in sources("train", "two_room")
     assert "src/tdjepa/evidence/published.yaml" in sources("render")
     assert "src/tdjepa/evidence/bootstrap.py" in sources("judge")
+    assert {"src/tdjepa/training.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
+    assert not {"src/tdjepa/cli.py", "src/tdjepa/params.py", "src/tdjepa/evaluation.py"} & set(sources("train"))
 
 
 def test_phases_list_what_render_writes():
