@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tdjepa import artefacts
+from tdjepa import artefacts, params
 from tdjepa.errors import UserError
 
 
@@ -32,7 +32,7 @@ def test_a_full_disk_is_a_clear_error_and_keeps_the_old_file(tmp_path):
     target = tmp_path / "x.txt"
     artefacts.write_text(target, "old")
     with (
-        pytest.raises(UserError, match=r"x\.txt: No space left on device; nothing was written"),
+        pytest.raises(UserError, match=r"x\.txt: no space left to write it; nothing was written"),
         artefacts.publish(target),
     ):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -43,12 +43,34 @@ def test_a_full_disk_is_a_clear_error_and_keeps_the_old_file(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full exists on Linux only")
 def test_a_really_full_device(tmp_path):
     with (
-        pytest.raises(UserError, match="No space left"),
+        pytest.raises(UserError, match="no space left"),
         artefacts.publish(tmp_path / "x"),
         open("/dev/full", "w") as full,
     ):
         full.write("x" * 100_000)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("verb", ["collect", "train", "evaluate"])
+def test_no_space_for_a_whole_artefact(verb, smoke, data, trained, tmp_path):
+    """Each writer (HDF5, safetensors, parquet) under a file-size limit: one line, status 2, nothing left behind."""
+    slices = {
+        "collect": params.collect_slice(smoke, "two_room"),
+        "train": params.train_slice(smoke, "two_room", "tdjepa", 3072),
+        "evaluate": params.evaluate_slice(smoke, "two_room", "floors", 0),
+    }
+    out = tmp_path / ("out" if verb == "train" else "out.bin")
+    files = {"episodes": data / "episodes.h5", "split": data / "mined/split.json", "manifest": data / "mined/test.json"}
+    wanted = {"collect": (), "train": ("episodes", "split"), "evaluate": ("episodes", "manifest")}[verb]
+    arguments = [verb, "--slice", params.slice_json(slices[verb]), "--out", str(out)]
+    arguments += [part for name in wanted for part in (f"--{name}", str(files[name]))]
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); "
+    code += "from tdjepa.cli import main; sys.exit(main(sys.argv[1:]))"
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert result.returncode == 2, result.stderr
+    assert "no space left to write it" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_kill_during_a_write_leaves_no_half_file_and_the_next_run_sweeps(tmp_path):

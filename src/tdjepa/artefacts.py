@@ -6,6 +6,7 @@ the sha256 of its inputs; it is written after the file, so a file without a matc
 """
 
 import contextlib
+import errno
 import functools
 import hashlib
 import json
@@ -47,17 +48,20 @@ def publish(path: str | Path):
             os.fsync(f.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except OSError as error:
-        if error.errno is None or error.errno not in _NO_SPACE:
+    except Exception as error:
+        if not _is_full(error):
             raise
         raise UserError(
-            f"{path}: {error.strerror}; nothing was written under that name. Free some space and rerun."
+            f"{path}: no space left to write it; nothing was written under that name. Free some space and rerun."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-_NO_SPACE = {28, 122}  # ENOSPC, EDQUOT
+def _is_full(error: Exception) -> bool:
+    """Disk, quota or size limit exhausted; HDF5 and safetensors hand the reason on as text only."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
 
 def _umask() -> int:

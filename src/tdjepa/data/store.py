@@ -5,6 +5,10 @@ Layout (also what the library's HDF5Dataset opens): `ep_len`, `ep_offset` per ep
 then; the last row of an episode has no action (NaN), which becomes 0 after z-scoring.
 """
 
+import errno
+import math
+import os
+import shutil
 from pathlib import Path
 
 import h5py
@@ -17,8 +21,9 @@ COLUMNS = ("pixels", "action", "state")
 
 def create(path: str | Path, lengths: np.ndarray, columns: dict[str, tuple[tuple[int, ...], str]]) -> h5py.File:
     """A new file with room for sum(lengths) rows of each column {name: (shape of a row, dtype)}; byte-reproducible."""
-    file = h5py.File(path, "w", libver="latest", track_order=False)
     rows = int(lengths.sum())
+    reserve(path, rows * sum(np.dtype(dtype).itemsize * math.prod(shape) for shape, dtype in columns.values()))
+    file = h5py.File(path, "w", libver="latest", track_order=False)
     file.create_dataset("ep_len", data=lengths.astype(np.int32), track_times=False)
     file.create_dataset("ep_offset", data=(np.cumsum(lengths) - lengths).astype(np.int64), track_times=False)
     for name, (shape, dtype) in columns.items():
@@ -30,6 +35,15 @@ def create(path: str | Path, lengths: np.ndarray, columns: dict[str, tuple[tuple
         space = h5py.h5s.create_simple((rows, *shape))
         h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, layout)
     return file
+
+
+def reserve(path: str | Path, size: int) -> None:
+    """Ask the disk for the room first: HDF5 crashes the whole process when it runs out of space while writing."""
+    with open(path, "wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        elif shutil.disk_usage(Path(path).parent).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class Store:

@@ -65,5 +65,5 @@ def make(name: str) -> Env:
     except ModuleNotFoundError as error:
         if error.name != f"tdjepa.envs.{name}":
             raise
-        raise UserError(f"env = {name!r}: cannot be run yet; only two_room can") from None
+        raise UserError(f"env = {name!r}: is not part of this version yet") from None
     return module.ENV()
