@@ -25,7 +25,7 @@ def test_help_imports_nothing_heavy():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("collect", "--env", "three_room"), "--env three_room: not among envs of scale desk: two_room"),
+        (("collect", "--env", "three_room"), "--env three_room: must be one of two_room, reacher, push_t, cube"),
         (("train", "--method", "../../etc"), "--method ../../etc: not among methods"),
         (("collect", "--scale", "huge"), "scale = 'huge': must be one of paper, desk, smoke"),
         (("collect", "--slice", "{"), "--slice: not JSON"),

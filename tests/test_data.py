@@ -64,6 +64,18 @@ def test_autocorrelation_does_not_cross_episodes():
     assert abs(card.autocorrelation(white, 1)) < 0.03
 
 
+def test_the_contact_sheet_shows_the_frames(data, tmp_path):
+    from PIL import Image
+
+    from tdjepa.data import sheet
+
+    sheet.run(data / "episodes.h5", tmp_path / "sheet.png", rows=3, columns=4)
+    picture, store = np.asarray(Image.open(tmp_path / "sheet.png")), Store(data / "episodes.h5")
+    assert picture.shape == (3 * 34 + 2, 4 * 34 + 2, 3)
+    assert np.array_equal(picture[2:34, 2:34], store.pixels[0])
+    assert np.array_equal(picture[-34:-2, -34:-2], store.pixels[-1])
+
+
 @pytest.fixture
 def copy(data, tmp_path):
     shutil.copy(data / "episodes.h5", tmp_path / "x.h5")

@@ -54,7 +54,7 @@ def _expected(jobs: list[str], cores: int, seconds: dict[str, float]) -> str:
     """The work shared by the cores, but no shorter than one job of each rule after the other."""
     if not set(jobs) <= set(seconds):
         return "no measured time for this scale yet"
-    shared = sum(seconds[name] for name in jobs) / cores
+    shared = sum(seconds[name] for name in jobs) / min(cores, os.cpu_count() or 1)
     expected = max(shared, sum(seconds[name] for name in set(jobs)))
     return f"about {expected / 60:.0f} min" if expected >= 90 else f"about {max(expected, 1):.0f} s"
 

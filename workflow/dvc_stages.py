@@ -22,7 +22,7 @@ SECTIONS = {  # the sections of params.yaml that a phase's slices and file names
     "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate"),
     "judge": ("envs", "methods_run", "train_seeds", "judge"),
     "render": (
-        *("envs", "methods_run", "train_seeds", "collect", "mine", "model", "train", "recipes", "methods"),
+        *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
         *("evaluate", "judge", "render"),
     ),
     "paper": (),

@@ -8,6 +8,7 @@ and two generations must not meet. There Snakemake's own advice stands: cancel t
 import fcntl
 import shutil
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from announce import say
@@ -25,15 +26,14 @@ def hold(workflow) -> None:
         return
     ALIVE.parent.mkdir(exist_ok=True)
     _held = open(ALIVE, "a+")  # noqa: SIM115
-    try:
+    with suppress(OSError):  # another run is alive, or this file system has no flock: Snakemake's own lock decides
         fcntl.flock(_held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _held.seek(0)
         if any(LOCKS.glob("*.lock")) and _held.read() == _here("local"):
             say("An earlier run was killed; its lock is removed.")
             shutil.rmtree(LOCKS)
-    except BlockingIOError:
-        pass  # another run is alive: Snakemake decides whether the two get in each other's way
-    fcntl.flock(_held, fcntl.LOCK_SH)
+    with suppress(OSError):
+        fcntl.flock(_held, fcntl.LOCK_SH)
 
 
 def describe(workflow) -> None:

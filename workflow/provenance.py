@@ -145,7 +145,10 @@ def _text(statements: Statements) -> str:
 
 
 def _read(path: Path) -> Statements:
-    return {o: (content, job["record"]) for job in _read_json(path, []) for o, content in job["outputs"].items()}
+    jobs = _read_json(path, [])
+    if not isinstance(jobs, list):  # not written by this version
+        return {}
+    return {output: (content, job["record"]) for job in jobs for output, content in job["outputs"].items()}
 
 
 def _read_json(path: Path, default):

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The paper needs LaTeX, which pip cannot bring. This installs it where it can (apt-get, as root or by sudo without
-# a password) and otherwise says what to install. Missing LaTeX is an error only for `system_packages.sh required`:
-# the Python work does without.
+# The paper needs LaTeX and two environments need OpenGL, which pip cannot bring. This installs them where it can
+# (apt-get, as root or by sudo without a password) and otherwise says what to install. Missing LaTeX is an error only for
+# `system_packages.sh required`: the Python work does without.
 set -eu
 
 # One file of each Debian package that the paper draws on, so that half a TeX Live does not pass for a whole one.
@@ -15,15 +15,18 @@ required=no
 needed=""
 has_latex || needed="texlive-publishers texlive-latex-extra texlive-science latexmk"
 command -v pdftotext >/dev/null || needed="${needed:+$needed }poppler-utils"
-[ -n "$needed" ] || exit 0
-
-# Headless OpenGL, for environments drawn by MuJoCo.
-optional="libegl1 libgl1-mesa-dri libgles2 libosmesa6"
+# Headless OpenGL, for the environments drawn by MuJoCo (Reacher, Cube).
+optional=""
+has_gl() {
+    [ "$(uname)" != Linux ] || (PATH="$PATH:/usr/sbin:/sbin" ldconfig -p) 2>/dev/null | grep -q -e libEGL.so.1 -e libOSMesa.so
+}
+has_gl || optional="libegl1 libgl1-mesa-dri libgles2 libosmesa6"
+[ -n "$needed$optional" ] || exit 0
 
 by_hand() {
     echo "System packages are missing and were not installed: $1. On Debian or Ubuntu:"
-    echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed"
-    echo "and, to draw MuJoCo environments without a display: $optional"
+    [ -z "$needed" ] || echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed"
+    [ -z "$optional" ] || echo "  to draw Reacher and Cube without a display: $optional"
     has_latex && exit 0
     echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; all else works."
     [ "$required" = no ] || echo "Nothing was started."
@@ -45,15 +48,18 @@ apt() {
     $as_root DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"$log" 2>&1
 }
 
-echo "Installing with apt-get (about 500 MB, 3 minutes): $needed"
+[ -z "$needed" ] || echo "Installing with apt-get (about 500 MB, 3 minutes): $needed"
+[ -z "$optional" ] || echo "Installing with apt-get, for headless OpenGL: $optional"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # An install that was killed leaves dpkg unwilling until this is run.
 $as_root DEBIAN_FRONTEND=noninteractive dpkg --configure -a </dev/null >>"$log" 2>&1 || true
 # shellcheck disable=SC2086 # the lists are meant to split into words
-if apt update && apt install --no-install-recommends $needed && has_latex; then
-    # apart from the rest, because newer Debians lack libosmesa6
-    apt install --no-install-recommends $optional || echo "Could not install these, which are optional: $optional"
+if apt update && { [ -z "$needed" ] || apt install --no-install-recommends $needed; } && has_latex; then
+    # apart from the rest and one by one, because newer Debians lack libosmesa6
+    for package in $optional; do
+        apt install --no-install-recommends "$package" || echo "Could not install this, which is optional: $package"
+    done
 else
     tail -n 5 "$log"
     by_hand "apt-get failed, its last words are above"

@@ -56,6 +56,8 @@ def argument_parser() -> argparse.ArgumentParser:
     out = file("out", "where to write (default: the usual place of the scale)")
     episodes = file("episodes", "episodes.h5")
     verb("collect", collect, "make demonstrations of one environment", env, *common, out)
+    verb("fetch", fetch, "the released demonstrations instead of collected ones", env, *common, MIRROR, TRUST, out)
+    verb("sheet", sheet, "a contact sheet of a data set, as PNG", env, params, scale, episodes, out)
     verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
     verb("train", train, "train one model", env, method, seed, *common, episodes, file("split", "split.json"), out)
     verb(
@@ -87,11 +89,17 @@ def argument_parser() -> argparse.ArgumentParser:
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
-    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH)
+    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV)
     return parser
 
 
+MIRROR = (("--mirror",), {"action": "append", "help": "fetch from this URL instead (again for a second choice)"})
+TRUST = (
+    ("--trust-first-use",),
+    {"action": "store_true", "help": "take a file whose sha256 nobody knows, and record it"},
+)
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
+BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
 BENCH = (("name",), {"choices": ("collect", "loader", "sigreg"), "help": "what to measure"})
 
 
@@ -118,8 +126,10 @@ def _slice(args, record, make):
 
 def _known(p, args):
     """Names that become folders are checked against the parameters first."""
-    if getattr(args, "env", None) and args.env not in p.envs:
-        raise UserError(f"--env {args.env}: not among envs of scale {p.scale}: {', '.join(p.envs)}")
+    from tdjepa.params import ENVS
+
+    if getattr(args, "env", None) and args.env not in ENVS:
+        raise UserError(f"--env {args.env}: must be one of {', '.join(ENVS)}")
     if getattr(args, "method", None) and args.method not in (*p.methods, "floors"):
         raise UserError(f"--method {args.method}: not among methods: {', '.join(p.methods)} (or floors)")
     if hasattr(args, "seed") and args.seed is None:
@@ -150,6 +160,38 @@ def collect(args):
     card = collect.run(cfg, out)
     shown = ("episodes", "rows", "length_mean", "success_share", "trivial_share", "sha256")
     _done(**{name: card[name] for name in shown}, file=out)
+
+
+def fetch(args):
+    from tdjepa import layout, params
+    from tdjepa.data import released, source
+
+    cfg, scale = _slice(args, params.FetchSlice, lambda p: params.fetch_slice(p, args.env))
+    out = _path(args.out, scale, scale and layout.episodes(scale, cfg.env), "--out")
+    there = source.released(cfg.env, tuple(args.mirror), cfg.source.sha256) if args.mirror else cfg.source
+    card = released.run(
+        cfg.env,
+        there,
+        out,
+        cache=Path("data", "released"),  # one archive serves all scales
+        image_size=cfg.image_size,
+        goal_offset=cfg.goal_offset,
+        trust_first_use=args.trust_first_use,
+    )
+    shown = ("episodes", "rows", "length_mean", "success_share", "trivial_share", "checksum", "sha256")
+    _done(**{name: card[name] for name in shown}, file=out)
+
+
+def sheet(args):
+    from tdjepa import layout
+    from tdjepa.data import sheet
+
+    p = _params(args)
+    _known(p, args)
+    episodes = args.episodes or Path(layout.episodes(p.scale, args.env))
+    out = args.out or episodes.with_name("sheet.png")
+    sheet.run(episodes, out)
+    _done(file=out)
 
 
 def mine(args):
@@ -276,4 +318,5 @@ def check(args):
 def bench(args):
     import importlib
 
-    print(json.dumps(importlib.import_module(f"tdjepa.bench.{args.name}").run()))
+    run = importlib.import_module(f"tdjepa.bench.{args.name}").run
+    print(json.dumps(run(args.env) if args.name == "collect" else run()))

@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tdjepa.artefacts import canonical
+from tdjepa.data.source import Mirror, Sha256, Source, released
 from tdjepa.errors import UserError
 
 ENVS = ("two_room", "reacher", "push_t", "cube")
@@ -25,6 +26,7 @@ Seed = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+ImageSize = Annotated[int, Field(ge=16, le=224)]
 
 
 class Record(BaseModel):
@@ -41,13 +43,54 @@ class TwoRoomData(Record):
     episodes: Count
     max_steps: Count = Field(description="an episode ends here even if the goal was not reached")
     action_noise: Weight = Field(description="std of the Gaussian noise on the expert's unit direction")
-    image_size: Annotated[int, Field(ge=16, le=224)]
+    image_size: ImageSize
+
+
+class ReacherData(Record):
+    episodes: Count
+    max_steps: Count = Field(description="steps of every episode: the demonstrator acts at random and never ends one")
+    image_size: ImageSize
+
+
+class PushTData(Record):
+    episodes: Count
+    max_steps: Count
+    expert_share: Share = Field(
+        description="episodes of the goal-directed pusher; the rest is the library's WeakPolicy"
+    )
+    target_share: Share = Field(
+        description="episodes whose goal is the one drawn in the frames; the others go anywhere"
+    )
+    action_noise: Weight = Field(description="std of the noise on the expert's actions")
+    image_size: ImageSize
+
+
+class CubeData(Record):
+    episodes: Count
+    max_steps: Count = Field(description="steps of every episode: the expert gets a new target whenever it is done")
+    action_noise: Weight
+    image_size: ImageSize
+
+
+DATA = {"two_room": TwoRoomData, "reacher": ReacherData, "push_t": PushTData, "cube": CubeData}
 
 
 class Collect(Record):
     seed: Seed
     min_length: Count = Field(description="shorter episodes cannot hold a start and a goal and are dropped")
     two_room: TwoRoomData
+    reacher: ReacherData
+    push_t: PushTData
+    cube: CubeData
+
+
+class Fetch(Record):
+    """The released demonstrations instead of collected ones."""
+
+    mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = Field(
+        description="tried in order: the base URL of a hub, or a URL with {file} in it"
+    )
+    sha256: dict[Env, Sha256] = Field(description="where a mirror has another file than the known one")
 
 
 class Split(Record):
@@ -260,6 +303,7 @@ class Params(Record):
     methods_run: Annotated[tuple[Name, ...], Field(min_length=1)]
     train_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     collect: Collect
+    fetch: Fetch
     mine: Mine
     model: Model
     train: Train
@@ -296,11 +340,12 @@ class Params(Record):
             problems.append(
                 f"collect.min_length: {self.collect.min_length} must exceed mine.goal_offset: {self.mine.goal_offset}"
             )
-        if self.collect.two_room.max_steps < self.collect.min_length:
-            problems.append(
-                f"collect.two_room.max_steps: {self.collect.two_room.max_steps} leaves no episode of "
-                f"collect.min_length: {self.collect.min_length}"
-            )
+        for env in ENVS:
+            if getattr(self.collect, env).max_steps < self.collect.min_length:
+                problems.append(
+                    f"collect.{env}.max_steps: {getattr(self.collect, env).max_steps} leaves no episode of "
+                    f"collect.min_length: {self.collect.min_length}"
+                )
         if problems:
             raise ValueError("\n".join(problems))
         return self
@@ -314,7 +359,22 @@ class CollectSlice(Record):
     seed: Seed
     min_length: Count
     goal_offset: Count = Field(description="for the share of trivial goals in the card")
-    data: TwoRoomData
+    data: TwoRoomData | ReacherData | PushTData | CubeData
+
+    @model_validator(mode="before")
+    @classmethod
+    def data_of_the_env(cls, value):
+        """Two environments may have the same keys: the name decides, not the shape."""
+        if isinstance(value.get("data"), dict) and value.get("env") in DATA:
+            return {**value, "data": DATA[value["env"]].model_validate(value["data"])}
+        return value
+
+
+class FetchSlice(Record):
+    env: Env
+    source: Source
+    image_size: ImageSize
+    goal_offset: Count
 
 
 class MineSlice(Record):
@@ -357,6 +417,15 @@ def collect_slice(p: Params, env: str) -> CollectSlice:
     c = p.collect
     return CollectSlice(
         env=env, seed=c.seed, min_length=c.min_length, goal_offset=p.mine.goal_offset, data=getattr(c, env)
+    )
+
+
+def fetch_slice(p: Params, env: str) -> FetchSlice:
+    return FetchSlice(
+        env=env,
+        source=released(env, p.fetch.mirrors, p.fetch.sha256.get(env)),
+        image_size=getattr(p.collect, env).image_size,
+        goal_offset=p.mine.goal_offset,
     )
 
 

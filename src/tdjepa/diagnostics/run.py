@@ -31,7 +31,9 @@ def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, 
     write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
     encoder = about["train"]["model"]["encoder"]
     patch = encoder["patch"] * 2 ** len(encoder["stem"])
-    seen = aliasing(model, make(cfg.env), data.image_size, patch, stream(cfg.seed, "aliasing"))
+    seen = {"patch": patch, "shift_px": [], "change": [], "ratio_one_patch": None}
+    if hasattr(env := make(cfg.env), "moved"):  # an arm has no place in the image to be moved from
+        seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"))
     write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoint_file)})
     return {
         "rank correlation with the step gap": ", ".join(

@@ -78,7 +78,7 @@ def read(
         ranks=alignment.spearman(frame),
         cards={card["env"]: card for card in (_read_keys(path, ["env", "episodes"]) for path in cards)},
         curves=_concat([_read_curve(Path(path)) for path in curves], ["env", "method", "train_seed", *CURVE_COLUMNS]),
-        aliasing=[_read_keys(path, ALIASING_KEYS) for path in aliasing],
+        aliasing=[a for path in aliasing if (a := _read_keys(path, ALIASING_KEYS))["ratio_one_patch"] is not None],
     )
 
 

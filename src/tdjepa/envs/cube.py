@@ -1,0 +1,204 @@
+"""Cube, the library's `swm/OGBCube-v0` (single): a robot arm with a gripper moves one cube on a table.
+
+Scene, controller and demonstrator are OGBench's own classes, on which the library's environment is built too; only its
+colours and light are set here. States are bit-equal to the library's for the same actions (tests/test_cube.py steps both), for
+which a state holds two things beside positions and velocities: the first guess of the contact solver, and the pose of the
+gripper one physics step (2 ms) ago. The controller aims relative to that late pose, because the library refreshes
+positions of bodies before a physics step and not after it; what is drawn and judged here is never late.
+
+Frames show meshes whose vertices are merged within CELL / size metres, half a pixel, and no shadow of what moves.
+
+There is no `moved`: the arm is bolted to the table and cannot be shifted.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tdjepa.envs.base import Demonstrations
+from tdjepa.envs.gl import Renderer, coarsened, mujoco
+from tdjepa.params import CollectSlice
+from tdjepa.streams import stream
+
+REACHED = 0.04  # m
+CUBE_Z = 0.02  # m, of a cube that lies on the table
+CELL = 0.4  # m, over the image size: at 64 px vertices are merged within 6 mm, where a pixel is 12 mm wide
+NOISE = np.array([1.0, 1.0, 1.0, 3.0, 10.0])  # of the five actions, relative to the episode's noise level
+MIN_NORM = 0.4  # the expert does not slow down before a place that it heads for
+PATIENCE = 100  # steps on one target after which the expert has failed; it takes 64 (median), 115 (95th percentile)
+
+# a state: positions (arm 6, gripper 8, cube 7), velocities, the solver's first guess, the gripper's late pose
+POSITIONS, CUBE, EFFECTOR, ROTATION, WIDTH = slice(0, 21), slice(14, 17), slice(61, 64), slice(64, 73), 73
+PHYSICS = mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL | mujoco.mjtState.mjSTATE_WARMSTART  # 0:61
+
+
+@dataclass(frozen=True)
+class CubeDemonstrations(Demonstrations):
+    """An episode pursues several targets one after the other; `goal` is the last, on which it need not have finished."""
+
+    reached: np.ndarray  # (targets,) bool; a target that the episode's end cut short is left out
+
+
+class Cube:
+    name = "cube"
+    action_dim = 5
+    action_low, action_high = -1.0, 1.0
+    success_text = f"the cube comes within {REACHED:g} m of its goal position at any step of the budget"
+
+    # to the library's 224-px frames, resized by PIL as its World does; tests/test_cube.py measures it at every run
+    renderer_difference = {"mean": 3.4, "max": 170}
+
+    def __init__(self):
+        self._state = np.zeros((0, WIDTH))
+
+    def demonstrations(self, cfg: CollectSlice) -> CubeDemonstrations:
+        """OGBench's Markovian expert with noise; whenever it is done it gets a new target, so the cube keeps moving."""
+        rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
+        episodes = [demonstrate(rng, cfg.data.max_steps, cfg.data.action_noise) for rng in rngs]
+        states, actions, targets, reached = zip(*episodes, strict=True)
+        none = np.full((1, 5), np.nan, np.float32)
+        goal = np.stack([state[-1] for state in states])
+        goal[:, CUBE] = np.stack(targets)
+        return CubeDemonstrations(
+            state=np.concatenate(states),
+            action=np.concatenate([np.vstack([action, none]) for action in actions]),
+            length=np.array([len(state) for state in states]),
+            goal=goal,
+            reached=np.concatenate(reached),
+        )
+
+    def restore(self, states):
+        self._state = np.array(states, np.float64).reshape(-1, WIDTH)
+
+    def step(self, actions):
+        simulation = _simulation()
+        for state, action in zip(self._state, actions, strict=True):
+            simulation.load(state)
+            simulation.step(action)
+            state[:] = simulation.state()
+
+    @property
+    def state(self):
+        return self._state.copy()
+
+    def render(self, size):
+        return _renderer(size)(self._state[:, POSITIONS])
+
+    def success(self, goals):
+        return at(self._state, np.asarray(goals)[:, CUBE])
+
+
+def at(states: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Whether the cube is at this place. (..., S), (..., 3) -> (...) bool"""
+    return np.linalg.norm(states[..., CUBE] - place, axis=-1) <= REACHED
+
+
+def geometry(states: np.ndarray) -> dict[str, np.ndarray]:
+    """What the simulator knows and a model does not see: where cube and gripper are, and how far apart. (N, S) ->"""
+    cube, effector = states[:, CUBE], states[:, EFFECTOR]
+    return {"cube": cube, "effector": effector, "distance": np.linalg.norm(cube - effector, axis=1)}
+
+
+class Simulation:
+    """OGBench's scene with its controller and expert, one state at a time."""
+
+    def __init__(self):
+        from ogbench.manipspace.envs.cube_env import CubeEnv
+        from ogbench.manipspace.lie import SE3, SO3
+        from ogbench.manipspace.oracles.markov.cube_markov import CubeMarkovOracle
+
+        self.SE3, self.SO3 = SE3, SO3
+        self.scene = scene = CubeEnv("single", mode="data_collection", visualize_info=False)
+        mjcf = scene.build_mjcf_model()
+        for name in ("black", "pad_gray"):
+            mjcf.find("material", f"ur5e/robotiq/{name}").rgba[:3] = scene._colors["purple"][:3]
+        mjcf.find("light", "global").diffuse = [0.7, 0.7, 0.7]
+        for name in ("object_0", "target_object_0"):
+            mjcf.find("geom", name).size = np.full(3, np.float32(CUBE_Z))  # rounded as the library rounds it
+        scene._mjcf_model = mjcf
+        scene.compile_model_and_data()
+        self.model, self.data = scene._model, scene._data
+        self.model.geom("target_object_0").rgba[3] = 0.0
+        self.pinch = scene._pinch_site_id
+        self.expert = CubeMarkovOracle(env=scene, min_norm=MIN_NORM)
+
+    def load(self, state: np.ndarray) -> None:
+        mujoco.mj_setState(self.model, self.data, state[:61], PHYSICS)
+        self.data.site_xpos[self.pinch], self.data.site_xmat[self.pinch] = state[EFFECTOR], state[ROTATION]
+
+    def state(self) -> np.ndarray:
+        state = np.empty(WIDTH)
+        mujoco.mj_getState(self.model, self.data, state[:61], PHYSICS)
+        state[EFFECTOR], state[ROTATION] = self.data.site_xpos[self.pinch], self.data.site_xmat[self.pinch]
+        return state
+
+    def step(self, action: np.ndarray) -> None:
+        """One action (5,), in the float32 of the library's action space: 25 physics steps."""
+        self.scene.set_control(np.asarray(action, np.float32))
+        mujoco.mj_step(self.model, self.data, nstep=self.scene._n_steps)
+
+    def start(self, rng: np.random.Generator) -> None:
+        """The gripper over the middle of the table at any angle, the cube anywhere on it."""
+        scene, data = self.scene, self.data
+        mujoco.mj_resetData(self.model, data)
+        turn = self.SO3.from_z_radians(rng.uniform(-np.pi, np.pi)) @ scene._effector_down_rotation
+        pose = self.SE3.from_rotation_and_translation(turn, scene._arm_sampling_bounds.mean(0)) @ scene._T_pa
+        data.qpos[scene._arm_joint_ids] = scene._ik.solve(
+            pos=pose.translation(), quat=pose.rotation().wxyz, curr_qpos=scene._home_qpos
+        )
+        data.qpos[CUBE], data.qpos[17:21] = self._place(rng, scene._object_sampling_bounds)
+        mujoco.mj_forward(self.model, data)
+
+    def new_target(self, rng: np.random.Generator) -> np.ndarray:
+        """Somewhere else for the cube, and a place where the arm goes when it has put it there. -> (3,)"""
+        scene, mocap = self.scene, self.scene._cube_target_mocap_ids[0]
+        self.data.mocap_pos[mocap], self.data.mocap_quat[mocap] = self._place(rng, scene._target_sampling_bounds)
+        expert = self.expert
+        expert._done, expert._step = False, 0  # as its own reset does, which draws from numpy's global state
+        expert._final_pos, expert._final_yaw = rng.uniform(*scene._arm_sampling_bounds), rng.uniform(-np.pi, np.pi)
+        return self.data.mocap_pos[mocap].copy()
+
+    def advise(self) -> np.ndarray:
+        """The expert's action, (5,). It feels the cube between its fingers by the contact forces."""
+        mujoco.mj_rnePostConstraint(self.model, self.data)
+        self.scene.pre_step()  # observes
+        return self.expert.select_action(None, self.scene._prev_ob_info)
+
+    def _place(self, rng: np.random.Generator, bounds: np.ndarray):
+        position = np.array([*rng.uniform(*bounds), CUBE_Z])
+        return position, self.SO3.from_z_radians(rng.uniform(0, 2 * np.pi)).wxyz
+
+
+def demonstrate(rng: np.random.Generator, steps: int, action_noise: float):
+    """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool"""
+    simulation = _simulation()
+    simulation.start(rng)
+    target = simulation.new_target(rng)
+    level = rng.uniform(0, action_noise)
+    states, actions, reached = [simulation.state()], [], []
+    for _ in range(steps):
+        action = simulation.advise() + rng.normal(0, level * NOISE)
+        actions.append(np.clip(action, -1, 1).astype(np.float32))
+        if simulation.expert.done:
+            reached.append(at(states[-1], target))
+            target = simulation.new_target(rng)
+        simulation.step(actions[-1])
+        states.append(simulation.state())
+    if simulation.expert._step > PATIENCE:
+        reached.append(at(states[-1], target))
+    return np.array(states), np.array(actions), target, np.array(reached, bool)
+
+
+@cache
+def _simulation() -> Simulation:
+    return Simulation()
+
+
+@cache
+def _renderer(size: int) -> Renderer:
+    model = _simulation().model
+    return Renderer(coarsened(model, CELL / size), "front_pixels", size, model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
+
+
+ENV = Cube

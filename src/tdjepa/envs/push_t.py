@@ -1,0 +1,133 @@
+"""Push-T: a disc pushes a T over a table until disc and T are at their goals; the library's `swm/PushT-v1`.
+
+Physics is the library's engine, restarted from the state at every step so that a logged episode replays bit for bit
+(push_t_physics.py says what that changes); frames are the library's own picture (push_t_raster.py). The library has no
+demonstrator that solves the task: push_t_expert.py is ours, and its `WeakPolicy` is the second one below.
+"""
+
+import numpy as np
+
+from tdjepa.envs.base import Demonstrations
+from tdjepa.envs.push_t_expert import Pusher
+from tdjepa.envs.push_t_physics import BAR, REACH, SIZE, STATE, STEM, corners, gap, response, step, world
+from tdjepa.envs.push_t_raster import TARGET, raster
+from tdjepa.envs.push_t_walk import CLEAR, inside
+from tdjepa.params import CollectSlice, PushTData
+from tdjepa.progress import progress
+from tdjepa.streams import stream
+
+REACHED, REACHED_ANGLE = 20.0, np.pi / 9
+NEAR = 100.0  # the weak policy stays in a square of this half width around the block
+# of the expert, world pixels a step: gives actions the std of the released data, 0.20 (published in dino_wm)
+SPEED = (8.0, 14.0)
+
+
+class PushT:
+    name = "push_t"
+    action_dim = 2
+    action_low, action_high = -1.0, 1.0
+    success_text = (
+        f"agent and block positions together are within {REACHED:g} px (4-d distance) and the block's angle within "
+        "20 degrees of the goal's at any step of the budget"
+    )
+
+    # to the library's 224-px frames, resized by PIL as its World does; tests/test_push_t.py measures it at every run
+    renderer_difference = {"mean": 0.0001, "max": 1}
+
+    def __init__(self):
+        self._states = np.zeros((0, STATE))
+
+    def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
+        """Episodes of the two demonstrators; too short ones are dropped and replaced by those of the next streams."""
+        kept, number = [], 0
+        with progress(cfg.data.episodes, f"demonstrate {self.name}", "episodes") as bar:
+            while len(kept) < cfg.data.episodes:
+                episode = demonstrate(stream(cfg.seed, "collect", cfg.env, number), cfg.data)
+                number += 1
+                if len(episode[0]) >= cfg.min_length:
+                    kept.append(episode)
+                    bar.update()
+        none = np.full((1, 2), np.nan, np.float32)
+        return Demonstrations(
+            state=np.concatenate([states for states, _, _ in kept]),
+            action=np.concatenate([np.vstack([actions, none]) for _, actions, _ in kept]),
+            length=np.array([len(states) for states, _, _ in kept]),
+            goal=np.stack([goal for _, _, goal in kept]),
+        )
+
+    def restore(self, states):
+        self._states = np.array(states, np.float64).reshape(-1, STATE)
+
+    def step(self, actions):
+        self._states = step(self._states, actions)
+
+    @property
+    def state(self):
+        return self._states.copy()
+
+    def render(self, size):
+        return raster(size)(self._states)
+
+    def moved(self, shifts, n, size, rng):
+        shifts = np.asarray(shifts) * (SIZE / size)  # image pixels -> world pixels
+        edge = 50.0
+        furthest = max(edge + 1, SIZE - edge - shifts.max())
+        states = []
+        while len(states) < n:
+            row = np.repeat(sample(rng)[None], len(shifts), 0)  # (shifts, 10)
+            row[:, 0] = np.minimum(rng.uniform(edge, furthest) + shifts, SIZE - edge)
+            if (gap(row) > 0).all():  # the agent does not cross the block on its way
+                states.append(row)
+        return [raster(size)(row) for row in np.stack(states, 1)]
+
+    def success(self, goals):
+        return reached(self._states, np.asarray(goals, np.float64))
+
+
+def reached(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """The library's criterion; (N, 10), (N, 10) -> (N,) bool"""
+    position = np.sqrt(((goals[:, :4] - states[:, :4]) ** 2).sum(1))
+    angle = np.abs(goals[:, 4] - states[:, 4])
+    return (position < REACHED) & (np.minimum(angle, 2 * np.pi - angle) < REACHED_ANGLE)
+
+
+def sample(rng: np.random.Generator, block: tuple[float, float, float] | None = None) -> np.ndarray:
+    """A state at rest, drawn as the library draws starts and goals, but again while the T sticks out of the table or the
+    agent in the T (the library lets the physics sort that out); (10,)"""
+    while True:
+        agent, pose = rng.uniform(50, 450, 2), (*rng.uniform(100, 400, 2), rng.uniform(0, 2 * np.pi))
+        state = np.array([*agent, *(block or pose), *np.zeros(STATE - 5)])
+        outline = world(state[2:5], np.array([*corners(BAR), *corners(STEM)]))
+        if inside(outline).all() and gap(state[None])[0] > CLEAR:
+            return state
+
+
+def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One episode, up to the goal or `data.max_steps`. -> states (T + 1, 10), actions (T, 2), goal (10,)"""
+    expert, at_target = rng.uniform() < data.expert_share, rng.uniform() < data.target_share
+    state, goal = sample(rng), sample(rng, TARGET if at_target else None)
+    push = Pusher(goal, rng.uniform(*SPEED))
+    noise = rng.normal(0.0, data.action_noise, (data.max_steps, 2))
+    wishes = rng.uniform(-1, 1, (data.max_steps, 2))
+    pull, glide = response()
+    states, actions = [state], []
+    for t in range(data.max_steps):
+        if expert:
+            action = (push(state) - glide * state[5:7]) / (pull * REACH) + noise[t]
+        else:
+            action = weak(state, wishes[t])
+        actions.append(np.clip(action, -1, 1).astype(np.float32))
+        state = step(state[None], actions[-1][None])[0]
+        states.append(state)
+        if reached(state[None], goal[None])[0]:
+            break
+    return np.stack(states), np.stack(actions), goal
+
+
+def weak(state: np.ndarray, wish: np.ndarray) -> np.ndarray:
+    """The library's WeakPolicy: a uniformly random step that stays near the block; (10,), (2,) in -1..1 -> (2,)"""
+    to = np.clip(state[:2] + wish * REACH, state[2:4] - NEAR, state[2:4] + NEAR)
+    return (to - state[:2]) / REACH
+
+
+ENV = PushT

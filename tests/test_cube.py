@@ -1,0 +1,217 @@
+"""Cube: model, physics, expert, success and frames against the library's own environment; exact replay of collected data."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tdjepa import torchvision_shim
+from tdjepa.data import collect
+from tdjepa.data.store import Store
+from tdjepa.envs import cube, gl
+from tdjepa.envs.base import make
+from tdjepa.params import Record
+from tdjepa.streams import stream
+
+needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
+EPISODES, STEPS = 6, 200
+
+
+class Data(Record):
+    episodes: int
+    max_steps: int
+    action_noise: float = 0.1
+    image_size: int = 32
+
+
+class Slice(Record):
+    env: str = "cube"
+    seed: int = 5
+    min_length: int = 26
+    goal_offset: int = 25
+    data: Data
+
+
+@pytest.fixture(scope="module")
+def library_env():
+    torchvision_shim.ensure()
+    from stable_worldmodel.envs.ogbench.cube_env import CubeEnv
+
+    kind = {"env_type": "single", "ob_type": "states", "multiview": False, "visualize_info": False}
+    env = CubeEnv(**kind, terminate_at_goal=False, mode="data_collection")
+    env.reset()
+    yield env
+    if env._renderer is not None:
+        env._renderer.close()
+
+
+@pytest.fixture(scope="module")
+def demos():
+    return make("cube").demonstrations(Slice(data=Data(episodes=EPISODES, max_steps=STEPS)))
+
+
+@pytest.fixture(scope="module")
+def data(demos, tmp_path_factory):
+    """Those demonstrations in a file, with frames."""
+    path = tmp_path_factory.mktemp("cube") / "episodes.h5"
+    collect.write(path, make("cube"), demos, 32)
+    return Store(path)
+
+
+def match(library_env, state):
+    """Put the library's environment into one of our states."""
+    model, data, pinch = library_env._model, library_env._data, library_env._pinch_site_id
+    gl.mujoco.mj_setState(model, data, state[:61], cube.PHYSICS)
+    data.site_xpos[pinch], data.site_xmat[pinch] = state[cube.EFFECTOR], state[cube.ROTATION]
+
+
+def test_the_model_is_the_librarys(library_env):
+    ours, theirs = cube._simulation().model, library_env._model
+    for name in [name for name in dir(ours) if isinstance(getattr(ours, name), np.ndarray)]:
+        if not name.startswith(("_", "cam_", "name")):  # the library has two more cameras
+            a, b = getattr(ours, name), getattr(theirs, name)
+            if name == "geom_rgba":
+                a, b = a[a[:, 3] > 0], b[b[:, 3] > 0]  # the target is invisible
+            np.testing.assert_array_equal(a, b, err_msg=name)
+    for camera in ("pos", "quat", "fovy"):
+        mine, other = (getattr(model.camera("front_pixels"), camera) for model in (ours, theirs))
+        np.testing.assert_array_equal(mine, other)
+    for option in ("timestep", "integrator", "cone", "impratio", "disableflags", "enableflags"):
+        assert getattr(ours.opt, option) == getattr(theirs.opt, option)
+
+
+def test_states_are_bit_equal_to_the_librarys(library_env, demos):
+    states, actions = (x.reshape(EPISODES, STEPS + 1, -1) for x in (demos.state, demos.action))
+    assert (states[0, :, 16] > 0.1).any()  # the cube is lifted: contacts matter
+    for k in (0, 3):
+        match(library_env, states[k, 0])
+        for t in range(STEPS):
+            info = library_env.step(actions[k, t])[-1]
+            np.testing.assert_array_equal(info["qpos"], states[k, t + 1, cube.POSITIONS])
+            np.testing.assert_array_equal(info["qvel"], states[k, t + 1, 21:41])
+            np.testing.assert_array_equal(info["proprio/effector_pos"], states[k, t + 1, cube.EFFECTOR])
+
+
+def test_actions_are_those_of_the_librarys_expert(library_env, monkeypatch):
+    """Without noise, target by target: OGBench's oracle on the library's environment acts as ours did."""
+    from ogbench.manipspace.oracles.markov.cube_markov import CubeMarkovOracle
+
+    simulation, targets = cube._simulation(), []
+    draw = simulation.new_target
+
+    def new_target(rng):
+        place, mocap = draw(rng), library_env._cube_target_mocap_ids[0]
+        quat = simulation.data.mocap_quat[mocap].copy()
+        targets.append((place, quat, simulation.expert._final_pos, simulation.expert._final_yaw))
+        return place
+
+    monkeypatch.setattr(simulation, "new_target", new_target)
+    states, actions, _, reached = cube.demonstrate(stream(0, "test"), 150, action_noise=0.0)
+    assert len(reached) > 0
+    oracle = CubeMarkovOracle(env=library_env, min_norm=0.4)
+
+    def aim():
+        place, quat, oracle._final_pos, oracle._final_yaw = targets.pop(0)
+        oracle._done, oracle._step = False, 0
+        library_env.set_target_pos(0, place, quat)
+
+    match(library_env, states[0])
+    aim()
+    for t in range(150):
+        expected = oracle.select_action(None, library_env.compute_ob_info())
+        np.testing.assert_array_equal(expected.astype(np.float32), actions[t])
+        if oracle.done:
+            aim()
+        library_env.step(actions[t])
+    assert not targets
+
+
+def test_the_expert_succeeds_and_few_goals_are_trivial(demos):
+    assert len(demos.reached) >= EPISODES
+    assert demos.reached.mean() >= 0.92
+    assert collect.trivial(make("cube"), demos, 25).mean() < 0.30
+    assert np.abs(np.nan_to_num(demos.action)).max() <= 1
+
+
+def test_success_is_the_librarys(library_env):
+    rng, env = np.random.default_rng(0), make("cube")
+    goals, states = np.zeros((2, 200, cube.WIDTH))
+    goals[:, cube.CUBE] = rng.uniform([0.3, -0.3, 0.02], [0.55, 0.3, 0.2], (200, 3))
+    away = rng.normal(size=(200, 3))
+    away *= rng.uniform(0.03, 0.05, (200, 1)) / np.linalg.norm(away, axis=1, keepdims=True)
+    states[:, cube.CUBE] = goals[:, cube.CUBE] + away
+    env.restore(states)
+    for state, goal, ours in zip(states, goals, env.success(goals), strict=True):
+        library_env._data.joint("object_joint_0").qpos[:3] = state[cube.CUBE]
+        library_env.set_target_pos(0, goal[cube.CUBE])
+        assert library_env._compute_successes() == [ours]
+    assert 0.3 < env.success(goals).mean() < 0.7
+
+
+def test_privileged_geometry(demos):
+    seen = cube.geometry(demos.state)
+    assert seen["distance"].min() < 0.02  # in the gripper
+    assert seen["distance"].max() > 0.2
+    model, held = cube._simulation().model, demos.state[np.argmin(seen["distance"])]
+    data = gl.mujoco.MjData(model)
+    data.qpos[:] = held[cube.POSITIONS]
+    gl.mujoco.mj_kinematics(model, data)
+    np.testing.assert_array_equal(data.body("object_0").xpos, held[cube.CUBE])
+    np.testing.assert_allclose(data.site("ur5e/robotiq/pinch").xpos, held[cube.EFFECTOR], atol=2e-3)  # one step late
+
+
+@needs_gl
+def test_collected_pairs_replay_exactly_in_states_and_frames(data):
+    rng, env = stream(0, "pairs"), make("cube")
+    first = data.row(rng.integers(0, data.episodes, 50), rng.integers(0, STEPS - 25 + 1, 50))
+    env.restore(data.state[first])
+    for t in range(25):
+        env.step(data.action[first + t])
+        np.testing.assert_array_equal(env.state, data.state[first + t + 1])
+        if t % 8 == 0:
+            np.testing.assert_array_equal(env.render(data.image_size), data.pixels[first + t + 1])
+    np.testing.assert_array_equal(env.state, data.state[first + 25])
+    assert env.success(data.state[first + 25]).all()
+
+
+@needs_gl
+def test_frames_are_near_the_librarys_and_those_of_whole_meshes(library_env, demos):
+    env, states = make("cube"), demos.state[20::150]
+    env.restore(states)
+    frames = env.render(64).astype(int)
+    theirs = []
+    for state in states:
+        library_env.set_state(state[cube.POSITIONS], state[21:41])
+        theirs.append(np.asarray(Image.fromarray(library_env.render()).resize((64, 64), Image.BILINEAR)))
+    difference = np.abs(frames - np.array(theirs))
+    model = cube._simulation().model
+    moving = model.geom_type != gl.mujoco.mjtGeom.mjGEOM_PLANE
+    whole = np.abs(frames - gl.Renderer(model, "front_pixels", 64, moving)(states[:, cube.POSITIONS]))
+    print(f"library: mean {difference.mean():.2f} max {difference.max()}; meshes: mean {whole.mean():.2f}", end=" ")
+    print(f"max {whole.max()}, {(whole.max(-1) > 20).mean():.2%} of pixels by more than 20")
+    assert difference.mean() <= 1.1 * env.renderer_difference["mean"]
+    assert difference.max() <= env.renderer_difference["max"]
+    assert whole.mean() <= 0.8
+    assert (whole.max(-1) > 20).mean() <= 0.018
+
+
+@needs_gl
+def test_two_collections_are_byte_equal(tmp_path):
+    cfg = Slice(data=Data(episodes=2, max_steps=40))
+    card = collect.run(cfg, tmp_path / "a.h5")
+    np.random.seed(1)  # noqa: NPY002  OGBench draws from numpy's global state; nothing of it may reach the data
+    collect.run(cfg, tmp_path / "b.h5")
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+    assert card["length_min"] == card["length_max"] == 41
+
+
+@needs_gl
+def test_a_copy_does_not_depend_on_its_batch(data):
+    env, rows = make("cube"), np.arange(0, 1200, 211)
+    env.restore(data.state[rows])
+    env.step(data.action[rows])
+    together, frames = env.state, env.render(32)
+    for i in reversed(range(len(rows))):
+        env.restore(data.state[rows[i : i + 1]])
+        env.step(data.action[rows[i : i + 1]])
+        np.testing.assert_array_equal(env.state[0], together[i])
+        np.testing.assert_array_equal(env.render(32)[0], frames[i])

@@ -1,0 +1,263 @@
+"""Push-T: physics, frames and success against the library's own, exact replay, and a demonstrator that solves the task."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tdjepa import torchvision_shim
+from tdjepa.data import collect
+from tdjepa.data.store import Store
+from tdjepa.envs import push_t, push_t_expert, push_t_physics
+from tdjepa.envs.base import make
+from tdjepa.params import CollectSlice, PushTData
+from tdjepa.streams import stream
+
+torchvision_shim.ensure()
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # optional environments that are not installed
+    from stable_worldmodel.envs.pusht.env import PushT as LibraryPushT
+    from stable_worldmodel.envs.pusht.expert_policy import WeakPolicy
+
+
+def data(**changes) -> PushTData:
+    base = {"episodes": 16, "max_steps": 120, "expert_share": 0.75, "target_share": 0.5}
+    return PushTData(**{**base, "action_noise": 0.05, "image_size": 64, **changes})
+
+
+def collect_to(path, seed=7, **changes) -> dict:
+    cfg = CollectSlice(env="push_t", seed=seed, min_length=26, goal_offset=25, data=data(**changes))
+    return collect.run(cfg, path)
+
+
+class Library(LibraryPushT):
+    """The library's environment, set to a state without letting the physics run."""
+
+    def put(self, state):
+        self._setup()
+        self.goal_state = np.zeros(7)
+        self.block.angle = state[4]
+        self.agent.position, self.block.position = tuple(state[:2]), tuple(state[2:4])
+        self.agent.velocity, self.block.velocity = tuple(state[5:7]), tuple(state[7:9])
+        self.block.angular_velocity = state[9]
+        for body in (self.agent, self.block):
+            self.space.reindex_shapes_for_body(body)
+
+    def full_state(self):
+        return np.array([*self._get_obs(), *self.block.velocity, self.block.angular_velocity])
+
+
+@pytest.fixture(scope="module")
+def library():
+    env = Library()
+    env.reset(seed=0)
+    return env
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    path = tmp_path_factory.mktemp("push_t") / "episodes.h5"
+    card = collect_to(path)
+    return Store(path), card
+
+
+@pytest.fixture(scope="module")
+def experts():
+    """Episodes of the expert alone: states, actions and goal of each."""
+    cfg = data(expert_share=1.0, max_steps=150)
+    return [push_t.demonstrate(stream(k, "expert"), cfg) for k in range(20)]
+
+
+@pytest.fixture(scope="module")
+def weaklings():
+    cfg = data(expert_share=0.0, max_steps=50)
+    return [push_t.demonstrate(stream(k, "weak"), cfg) for k in range(20)]
+
+
+def touching(states: np.ndarray, episode: np.ndarray, n: int, offset: int = 25) -> np.ndarray:
+    """n rows from which `offset` more follow in the episode, the agent touching the block on one of them at least."""
+    first = np.nonzero(episode[offset:] == episode[:-offset])[0]
+    touches = np.concatenate([[0], np.cumsum(push_t_physics.contact(states))])
+    first = first[touches[first + offset + 1] > touches[first]]
+    return np.random.default_rng(0).choice(first, n, replace=False)
+
+
+def pairs(store: Store, n: int) -> np.ndarray:
+    return touching(store.state, np.repeat(np.arange(store.episodes), store.length), n)
+
+
+def runs(episodes: list, n: int, steps: int):
+    """n times: the states along `steps` steps that touch the block, and the actions; (n, steps + 1, 10), (n, steps, 2)"""
+    states = np.concatenate([s for s, _, _ in episodes])
+    actions = np.concatenate([np.vstack([a, np.full((1, 2), np.nan)]) for _, a, _ in episodes])
+    rows = touching(states, np.repeat(np.arange(len(episodes)), [len(s) for s, _, _ in episodes]), n, steps)
+    return np.stack([states[rows + t] for t in range(steps + 1)], 1), np.stack(
+        [actions[rows + t] for t in range(steps)], 1
+    )
+
+
+def apart(library, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """How far the library's block is from ours after the same actions; (n, 2) pixels and radians"""
+    off = []
+    for ours, todo in zip(states, actions, strict=True):
+        library.put(ours[0])
+        for action in todo:
+            library.step(action)
+        off.append(library.full_state() - ours[-1])
+        np.testing.assert_array_equal(off[-1][[0, 1, 5, 6]], 0)  # the agent is steered, the block cannot push it
+    off = np.array(off)
+    return np.stack([np.hypot(off[:, 2], off[:, 3]), np.abs(push_t_expert.wrap(off[:, 4]))], 1)
+
+
+def test_one_step_is_bit_equal_to_the_library(library, experts):
+    states, actions = runs(experts, 150, 1)
+    assert not apart(library, states, actions).any()
+
+
+def test_25_steps_of_the_expert_stay_with_the_library_whose_solver_remembers(library, experts):
+    off = apart(library, *runs(experts, 60, 25))
+    assert np.median(off[:, 0]) < 0.1
+    assert np.percentile(off[:, 0], 95) < 1
+    assert np.percentile(off[:, 1], 95) < 0.02
+
+
+def test_25_steps_of_wild_pushing_mostly_do(library, weaklings):
+    off = apart(library, *runs(weaklings, 60, 25))
+    assert np.median(off[:, 0]) < 0.5
+    assert np.median(off[:, 1]) < 0.01
+    assert (off[:, 0] < 20).mean() > 0.8
+
+
+def test_logged_actions_replay_the_logged_states_and_frames_and_reach_every_goal(collected):
+    store, env = collected[0], make("push_t")
+    rows = pairs(store, 120)
+    env.restore(store.state[rows])
+    for t in range(25):
+        np.testing.assert_array_equal(env.state, store.state[rows + t])
+        env.step(store.action[rows + t])
+    np.testing.assert_array_equal(env.state, store.state[rows + 25])
+    np.testing.assert_array_equal(env.render(store.image_size), store.pixels[rows + 25])
+    assert env.success(store.state[rows + 25]).all()
+
+
+def test_a_copy_does_not_depend_on_the_others(collected):
+    store = collected[0]
+    rows = pairs(store, 24)
+    together, shuffled = make("push_t"), make("push_t")
+    order = np.random.default_rng(1).permutation(24)
+    together.restore(store.state[rows])
+    shuffled.restore(store.state[rows[order]])
+    for t in range(5):
+        together.step(store.action[rows + t])
+        shuffled.step(store.action[rows[order] + t])
+    np.testing.assert_array_equal(together.state[order], shuffled.state)
+    np.testing.assert_array_equal(together.render(64)[order], shuffled.render(64))
+    alone = make("push_t")
+    alone.restore(together.state[:1])
+    np.testing.assert_array_equal(alone.render(64), together.render(64)[:1])
+
+
+@pytest.mark.parametrize("size", [32, 64, 224])
+def test_frames_are_the_librarys(library, size):
+    rng = np.random.default_rng(2)
+    states = np.stack([push_t.sample(rng) for _ in range(60)])
+    states[:15, :2] = states[:15, 2:4] + rng.uniform(-60, 60, (15, 2))  # agent on the block
+    states[15:25, :2] = rng.uniform(-20, 530, (10, 2))  # on the walls and off the table
+    states[25:35, 2:4] = rng.uniform(0, 512, (10, 2))  # the block as well
+    states[35:45, 4] = np.arange(10) * np.pi / 4  # axis-parallel and diagonal
+    differences = []
+    for state, frame in zip(states, push_t.raster(size)(states), strict=True):
+        library.put(state)
+        image = Image.fromarray(library.render())
+        image = image if size == 224 else image.resize((size, size), Image.BILINEAR)
+        differences.append(np.abs(np.asarray(image).astype(int) - frame))
+    assert np.max(differences) <= push_t.PushT.renderer_difference["max"]
+    assert np.mean(differences) <= push_t.PushT.renderer_difference["mean"]
+
+
+def test_success_is_the_librarys(library):
+    rng, env = np.random.default_rng(3), make("push_t")
+    states = np.stack([push_t.sample(rng) for _ in range(400)])
+    goals = states.copy()
+    goals[:, :4] += rng.normal(0, 9, (400, 4))
+    goals[:, 4] = (goals[:, 4] + rng.normal(0, 0.3, 400)) % (2 * np.pi)
+    env.restore(states)
+    ours = env.success(goals)
+    theirs = [library.eval_state(goal[:7], state[:7])[0] for state, goal in zip(states, goals, strict=True)]
+    np.testing.assert_array_equal(ours, theirs)
+    assert 0.2 < ours.mean() < 0.8
+
+
+def test_the_weak_policy_is_the_librarys(library):
+    policy = WeakPolicy(dist_constraint=100)
+    policy.env = SimpleNamespace(envs=[library], action_space=SimpleNamespace(shape=(1, 2)))  # what it reads of a World
+    for k in range(20):
+        state, policy.rng = push_t.sample(stream(k, "state")), stream(k, "wish")
+        library.put(state)
+        ours = np.clip(push_t.weak(state, stream(k, "wish").uniform(-1, 1, 2)), -1, 1)
+        np.testing.assert_array_equal(policy.get_action({})[0], ours.astype(np.float32))
+
+
+def test_two_collections_are_byte_equal_and_the_seed_matters(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        collect_to(tmp_path / name, seed, episodes=3, expert_share=0.5, image_size=32)
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b
+    assert a != c
+
+
+def test_the_demonstrator_solves_the_task_and_the_card_says_so(collected, experts):
+    store, card = collected
+    assert (np.abs(np.nan_to_num(store.action)) <= 1).all()
+    assert card["trivial_share"] < 0.05
+    assert 0.5 < card["success_share"] < 1  # some episodes are the weak policy's
+    solved = [push_t.reached(states[-1:], goal[None])[0] for states, _, goal in experts]
+    assert np.mean(solved) >= 0.8
+    moves = np.concatenate([np.diff(states[:, :2], axis=0) for states, _, _ in experts])
+    assert np.percentile(np.hypot(*moves.T), 99) < 25
+
+
+def test_a_push_ends_where_the_closed_form_says():
+    """The agent follows the contact it pushes; the block must stay on the arc of a constant twist."""
+    pull, glide = push_t_physics.response()
+    start = np.array([256.0, 230.0, 0.7])
+    points, normals = push_t_expert.contacts()
+    for k in range(0, len(points), 3):
+        touch = points[k] - push_t_physics.RADIUS * normals[k]
+        state = np.array([*push_t_physics.world(start, touch[None])[0], *start, 0, 0, 0, 0, 0])
+        for _ in range(8):
+            ahead = push_t_expert.pushed(state[2:5], k, 5.0 / push_t_expert.twists()[1][k])
+            to = push_t_physics.world(ahead, touch[None])[0]
+            action = (to - state[:2] - glide * state[5:7]) / (pull * push_t_physics.REACH)
+            state = push_t_physics.step(state[None], action[None])[0]
+        arc = push_t_expert.pushed(start, k, np.linspace(0, 60, 601))
+        off = push_t_expert.error(arc, state[2:5])
+        assert off.argmin() > 100  # ten pixels of pushing at least
+        assert off.min() < 2
+
+
+def test_gap_and_contact():
+    at = np.array([[0, -40], [80, 15], [63, -4], [0, 15], [30.3, 80], [0, -15.2]])  # in the block's frame
+    pose = np.array([200.0, 300.0, 2.2])
+    states = np.zeros((6, 10))
+    states[:, :2], states[:, 2:5] = push_t_physics.world(pose, at), pose
+    np.testing.assert_allclose(push_t_physics.gap(states), np.array([40, 20, 5, -15, 15.3, 15.2]) - 15, atol=1e-9)
+    assert push_t_physics.contact(states).tolist() == [False, False, True, True, True, True]
+    np.testing.assert_allclose(push_t_physics.agent_block_distance(states)[0], 40)
+
+
+def test_moved_shifts_the_agent_and_nothing_else():
+    shifts = np.array([0.0, 4.0, 16.0])
+    frames = make("push_t").moved(shifts, 20, 64, np.random.default_rng(4))
+    assert [f.shape for f in frames] == [(20, 64, 64, 3)] * 3
+
+    def centre(images):  # of the blue disc
+        blue = np.clip(images[..., 2].astype(float) - images[..., 0] - 45, 0, None)
+        return (blue * np.arange(64)).sum((1, 2)) / blue.sum((1, 2))
+
+    for shift, moved in zip(shifts, frames, strict=True):
+        np.testing.assert_allclose(centre(moved) - centre(frames[0]), shift, atol=0.3)
+        changed = (moved != frames[0]).any(-1).sum((1, 2))
+        assert (changed < 120).all()

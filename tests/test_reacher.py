@@ -1,0 +1,198 @@
+"""Reacher: model, physics, success and frames against the library's own environment; exact replay of what is collected."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tdjepa import torchvision_shim
+from tdjepa.data import collect
+from tdjepa.data.store import Store
+from tdjepa.envs import gl, reacher
+from tdjepa.envs.base import make
+from tdjepa.params import Record
+from tdjepa.streams import stream
+
+needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
+
+
+class Data(Record):
+    episodes: int
+    max_steps: int
+    image_size: int
+
+
+class Slice(Record):
+    env: str = "reacher"
+    seed: int = 5
+    min_length: int = 26
+    goal_offset: int = 25
+    data: Data = Data(episodes=6, max_steps=60, image_size=32)
+
+
+@pytest.fixture(scope="module")
+def library_env():
+    from stable_worldmodel.envs.dmcontrol.reacher import ReacherDMControlWrapper
+
+    torchvision_shim.ensure()
+
+    env = ReacherDMControlWrapper(task="qpos_match")
+    env.reset(seed=0)
+    # drawn before anything of ours: dm_control takes for granted that its OpenGL context stays the current one
+    env.drawn = [(state, draw(env, state)) for state in walk(4, 40, seed=2)[0][::8].reshape(-1, reacher.WIDTH)]
+    yield env
+    env.env.physics.free()
+
+
+def draw(library_env, state):
+    library_env.set_state(state[reacher.ANGLES], state[reacher.VELOCITIES])
+    return Image.fromarray(library_env.render()) if gl.BACKEND != "disable" else None
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("reacher") / "episodes.h5"
+    card = collect.run(Slice(), path)
+    return Store(path), card
+
+
+def walk(n: int, steps: int, seed: int):
+    """Random walks that also run into the wrist's limit. -> states (steps + 1, n, S), actions (steps, n, 2)"""
+    rng, env = np.random.default_rng(seed), make("reacher")
+    env.restore(np.stack([reacher.sample_start(rng) for _ in range(n)]))
+    actions = np.clip(rng.uniform(-1.2, 1.2, (steps, n, 2)) + rng.choice([-0.5, 0, 0.5], (1, n, 2)), -1.5, 1.5)
+    states = [env.state]
+    for action in actions.astype(np.float32):
+        env.step(action)
+        states.append(env.state)
+    return np.stack(states), actions.astype(np.float32)
+
+
+def match(library_env, state):
+    """Put the library's environment into one of our states."""
+    physics, inner = library_env.env.physics, library_env.env._env
+    inner._reset_next_step, inner._step_count = False, 0
+    gl.mujoco.mj_setState(physics.model.ptr, physics.data.ptr, state[:6], reacher.PHYSICS)
+    gl.mujoco.mj_step1(physics.model.ptr, physics.data.ptr)  # dm_control keeps this half of a step ahead
+
+
+def test_the_model_is_the_librarys(library_env):
+    ours, theirs = reacher.model(), library_env.env.physics.model.ptr
+    target = ours.geom("target").id
+    others = np.arange(ours.ngeom) != target  # which the library moves at every reset; nobody sees or touches it
+    for name in [name for name in dir(ours) if isinstance(getattr(ours, name), np.ndarray)]:
+        a, b = getattr(ours, name), getattr(theirs, name)
+        if name == "geom_pos":
+            a, b = a[others], b[others]
+        if name in ("bvh_aabb", "geom_aabb", "geom_rbound"):  # of the target's size, which the library rounds
+            np.testing.assert_allclose(a, b, atol=1e-9, err_msg=name)
+        else:
+            np.testing.assert_array_equal(a, b, err_msg=name)
+    assert ours.opt.timestep == theirs.opt.timestep
+    assert ours.opt.disableflags == theirs.opt.disableflags
+
+
+def test_states_are_bit_equal_to_the_librarys(library_env):
+    library_env.env.task.target_qpos = None
+    states, actions = walk(12, 150, seed=0)
+    limit = reacher.model().joint("wrist").range[1]
+    assert (np.abs(states[:, :, 1]) > limit - 0.02).any()  # or the solver's first guess would not matter
+    for k in range(states.shape[1]):
+        match(library_env, states[0, k])
+        for t in range(len(actions)):
+            info = library_env.step(actions[t, k])[-1]
+            np.testing.assert_array_equal(info["qpos"], states[t + 1, k, reacher.ANGLES])
+            np.testing.assert_array_equal(info["qvel"], states[t + 1, k, reacher.VELOCITIES])
+
+
+def test_success_is_the_librarys_termination(library_env):
+    states, actions = walk(60, 30, seed=1)
+    env, goals = make("reacher"), states[25]
+    agree, ended = 0, 0
+    for k in range(states.shape[1]):
+        library_env.env.task.target_qpos = goals[k, reacher.ANGLES]
+        match(library_env, states[0, k])
+        for t in range(len(actions)):
+            env.restore(states[t + 1, k : k + 1])
+            terminated = library_env.step(actions[t, k])[2]
+            assert terminated == env.success(goals[k : k + 1])[0]
+            agree += 1
+            if terminated:  # dm_control would reset
+                ended += 1
+                break
+    assert ended == states.shape[1]
+    assert agree > 500  # most walks took a while
+
+
+def test_a_goal_met_between_the_two_physics_steps_counts_and_angles_are_not_wrapped():
+    env, state = make("reacher"), np.zeros((4, reacher.WIDTH))
+    state[1, reacher.ANGLES] = 0.06
+    state[2, reacher.ANGLES] = state[2, reacher.BETWEEN] = 0.06, 0.0
+    state[3, reacher.ANGLES] = state[3, reacher.BETWEEN] = 2 * np.pi, 0.0
+    env.restore(state)
+    assert env.success(np.zeros((4, reacher.WIDTH))).tolist() == [True, True, False, False]
+
+
+@needs_gl
+@pytest.mark.parametrize("size", [64, 224])
+def test_frames_are_near_the_librarys(library_env, size):
+    env = make("reacher")
+    env.restore([state for state, _ in library_env.drawn])
+    difference = []
+    for (_, image), frame in zip(library_env.drawn, env.render(size), strict=True):
+        image = image if size == 224 else image.resize((size, size), Image.BILINEAR)
+        difference.append(np.abs(np.asarray(image).astype(int) - frame))
+    print(f"{size} px: mean {np.mean(difference):.2f}, max {np.max(difference)}")
+    assert np.mean(difference) <= 1.2 * env.renderer_difference["mean"]
+    if size == 64:
+        assert np.max(difference) <= env.renderer_difference["max"]
+
+
+@needs_gl
+def test_frames_follow_the_arm():
+    env = make("reacher")
+    env.restore(np.array([[0.0] * 8, [np.pi / 2] + [0.0] * 7, [np.pi] + [0.0] * 7]))
+    frames = env.render(64)[..., 0].astype(int)  # the arm is orange on blue
+    assert frames[0, 31:33, 36:50].mean() > 180  # stretched to the right
+    assert frames[1, 14:28, 31:33].mean() > 180  # up
+    assert frames[2, 31:33, 14:28].mean() > 180  # to the left
+    assert frames[:, 44:, :].max() < 120
+
+
+@needs_gl
+def test_collected_pairs_replay_exactly_in_states_and_frames(data):
+    store, card = data
+    rng, env = stream(0, "pairs"), make("reacher")
+    first = store.row(rng.integers(0, store.episodes, 60), rng.integers(0, 60 - 25 + 1, 60))
+    env.restore(store.state[first])
+    for t in range(25):
+        env.step(store.action[first + t])
+        np.testing.assert_array_equal(env.state, store.state[first + t + 1])
+        np.testing.assert_array_equal(env.render(store.image_size), store.pixels[first + t + 1])
+    assert env.success(store.state[first + 25]).all()
+    assert card["trivial_share"] < 0.05
+
+
+@needs_gl
+def test_two_collections_are_byte_equal(data, tmp_path):
+    collect.run(Slice(), tmp_path / "again.h5")
+    assert (tmp_path / "again.h5").read_bytes() == data[0].path.read_bytes()
+
+
+@needs_gl
+def test_a_copy_does_not_depend_on_its_batch(data):
+    store, env, rows = data[0], make("reacher"), np.arange(0, 300, 37)
+    env.restore(store.state[rows])
+    env.step(store.action[rows])
+    together, frames = env.state, env.render(32)
+    for i in reversed(range(len(rows))):
+        env.restore(store.state[rows[i : i + 1]])
+        env.step(store.action[rows[i : i + 1]])
+        np.testing.assert_array_equal(env.state[0], together[i])
+        np.testing.assert_array_equal(env.render(32)[0], frames[i])
+
+
+def test_an_episode_does_not_depend_on_how_many_are_collected():
+    few = make("reacher").demonstrations(Slice(data=Data(episodes=2, max_steps=20, image_size=32)))
+    many = make("reacher").demonstrations(Slice(data=Data(episodes=5, max_steps=20, image_size=32)))
+    np.testing.assert_array_equal(few.state, many.state[: len(few.state)])
+    np.testing.assert_array_equal(few.action, many.action[: len(few.action)])
