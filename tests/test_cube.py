@@ -9,26 +9,16 @@ from tdjepa.data import collect
 from tdjepa.data.store import Store
 from tdjepa.envs import cube, gl
 from tdjepa.envs.base import make
-from tdjepa.params import Record
+from tdjepa.params import CollectSlice, CubeData
 from tdjepa.streams import stream
 
 needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
 EPISODES, STEPS = 6, 200
 
 
-class Data(Record):
-    episodes: int
-    max_steps: int
-    action_noise: float = 0.1
-    image_size: int = 32
-
-
-class Slice(Record):
-    env: str = "cube"
-    seed: int = 5
-    min_length: int = 26
-    goal_offset: int = 25
-    data: Data
+def settings(episodes: int, max_steps: int) -> CollectSlice:
+    data = CubeData(episodes=episodes, max_steps=max_steps, action_noise=0.1, image_size=32)
+    return CollectSlice(env="cube", seed=5, min_length=26, goal_offset=25, data=data)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +36,7 @@ def library_env():
 
 @pytest.fixture(scope="module")
 def demos():
-    return make("cube").demonstrations(Slice(data=Data(episodes=EPISODES, max_steps=STEPS)))
+    return make("cube").demonstrations(settings(EPISODES, STEPS))
 
 
 @pytest.fixture(scope="module")
@@ -190,13 +180,13 @@ def test_frames_are_near_the_librarys_and_those_of_whole_meshes(library_env, dem
     print(f"max {whole.max()}, {(whole.max(-1) > 20).mean():.2%} of pixels by more than 20")
     assert difference.mean() <= 1.1 * env.renderer_difference["mean"]
     assert difference.max() <= env.renderer_difference["max"]
-    assert whole.mean() <= 0.8
-    assert (whole.max(-1) > 20).mean() <= 0.018
+    assert whole.mean() <= 0.9  # decimated against whole meshes, grey levels of 255
+    assert (whole.max(-1) > 20).mean() <= 0.02
 
 
 @needs_gl
 def test_two_collections_are_byte_equal(tmp_path):
-    cfg = Slice(data=Data(episodes=2, max_steps=40))
+    cfg = settings(episodes=2, max_steps=40)
     card = collect.run(cfg, tmp_path / "a.h5")
     np.random.seed(1)  # noqa: NPY002  OGBench draws from numpy's global state; nothing of it may reach the data
     collect.run(cfg, tmp_path / "b.h5")

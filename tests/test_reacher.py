@@ -9,24 +9,15 @@ from tdjepa.data import collect
 from tdjepa.data.store import Store
 from tdjepa.envs import gl, reacher
 from tdjepa.envs.base import make
-from tdjepa.params import Record
+from tdjepa.params import CollectSlice, ReacherData
 from tdjepa.streams import stream
 
 needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
 
 
-class Data(Record):
-    episodes: int
-    max_steps: int
-    image_size: int
-
-
-class Slice(Record):
-    env: str = "reacher"
-    seed: int = 5
-    min_length: int = 26
-    goal_offset: int = 25
-    data: Data = Data(episodes=6, max_steps=60, image_size=32)
+def settings(episodes: int = 6, max_steps: int = 60) -> CollectSlice:
+    data = ReacherData(episodes=episodes, max_steps=max_steps, image_size=32)
+    return CollectSlice(env="reacher", seed=5, min_length=26, goal_offset=25, data=data)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +42,7 @@ def draw(library_env, state):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("reacher") / "episodes.h5"
-    card = collect.run(Slice(), path)
+    card = collect.run(settings(), path)
     return Store(path), card
 
 
@@ -174,7 +165,7 @@ def test_collected_pairs_replay_exactly_in_states_and_frames(data):
 
 @needs_gl
 def test_two_collections_are_byte_equal(data, tmp_path):
-    collect.run(Slice(), tmp_path / "again.h5")
+    collect.run(settings(), tmp_path / "again.h5")
     assert (tmp_path / "again.h5").read_bytes() == data[0].path.read_bytes()
 
 
@@ -192,7 +183,7 @@ def test_a_copy_does_not_depend_on_its_batch(data):
 
 
 def test_an_episode_does_not_depend_on_how_many_are_collected():
-    few = make("reacher").demonstrations(Slice(data=Data(episodes=2, max_steps=20, image_size=32)))
-    many = make("reacher").demonstrations(Slice(data=Data(episodes=5, max_steps=20, image_size=32)))
+    few = make("reacher").demonstrations(settings(episodes=2, max_steps=20))
+    many = make("reacher").demonstrations(settings(episodes=5, max_steps=20))
     np.testing.assert_array_equal(few.state, many.state[: len(few.state)])
     np.testing.assert_array_equal(few.action, many.action[: len(few.action)])

@@ -100,7 +100,7 @@ TRUST = (
 )
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
-BENCH = (("name",), {"choices": ("collect", "loader", "sigreg"), "help": "what to measure"})
+BENCH = (("name",), {"choices": ("collect", "loader", "reader", "sigreg"), "help": "what to measure"})
 
 
 def _params(args):

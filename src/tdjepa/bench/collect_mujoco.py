@@ -12,16 +12,19 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 from tdjepa import torchvision_shim
 from tdjepa.bench.timing import result
 from tdjepa.data import collect
 from tdjepa.envs.base import make
+from tdjepa.params import CollectSlice, CubeData, ReacherData
 
 SIZE = 64
 STEPS = {"reacher": 200, "cube": 100}  # of an episode; the library draws a Cube frame in a fifth of a second
-EPISODES = {"reacher": 20, "cube": 5}  # of ours, the library collects one
+DATA = {  # of ours; the library collects one episode
+    "reacher": ReacherData(episodes=20, max_steps=STEPS["reacher"], image_size=SIZE),
+    "cube": CubeData(episodes=5, max_steps=STEPS["cube"], action_noise=0.1, image_size=SIZE),
+}
 LIBRARY = {
     "reacher": ("swm/ReacherDMControl-v0", {"task": "qpos_match"}),
     "cube": (
@@ -38,8 +41,7 @@ def run(env: str) -> dict:
     Ours runs in a thread of its own: dm_control takes for granted that the OpenGL context of its thread stays its own.
     """
     ours = make(env)  # before the library: it chooses the OpenGL backend for both
-    data = SimpleNamespace(episodes=EPISODES[env], max_steps=STEPS[env], action_noise=0.1, image_size=SIZE)
-    cfg = SimpleNamespace(env=env, seed=0, min_length=1, goal_offset=25, data=data)
+    cfg = CollectSlice(env=env, seed=0, min_length=1, goal_offset=25, data=DATA[env])
     world = library_world(env)
 
     def collect_ours(path):

@@ -1,0 +1,239 @@
+"""Packed frames: the same windows as the memory map for any number of threads, bounded memory, clear about damage."""
+
+import gc
+import os
+import shutil
+import threading
+import tracemalloc
+
+import h5py
+import hdf5plugin
+import numpy as np
+import pytest
+
+from library import HDF5Dataset
+from tdjepa.data import chunked
+from tdjepa.data.chunked import ChunkedStore, WindowStream, compress, create_chunked, open_store
+from tdjepa.data.store import Store
+from tdjepa.errors import UserError
+from tdjepa.mining import windows
+
+WINDOW, FRAMESKIP, BATCH = 4, 5, 16
+
+
+@pytest.fixture(scope="module")
+def plain(data):
+    return Store(data / "episodes.h5")
+
+
+@pytest.fixture(scope="module")
+def packed(plain, tmp_path_factory):
+    path = tmp_path_factory.mktemp("packed") / "episodes.h5"
+    compress(plain, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def order(plain):
+    first = windows.starts(plain.length, plain.offset, np.arange(plain.episodes), WINDOW, FRAMESKIP)
+    return np.random.default_rng(0).permutation(first)[: 12 * BATCH + 5]  # the last batch is a short one
+
+
+@pytest.fixture
+def copy(packed, tmp_path):
+    shutil.copy(packed, tmp_path / "x.h5")
+    return tmp_path / "x.h5"
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("reader")]
+
+
+def stream(store, order, workers, memory_mb=4.0):
+    return WindowStream(store, order, BATCH, WINDOW, FRAMESKIP, workers, memory_mb)
+
+
+def damage(path, row):
+    begin, size = ChunkedStore(path).pixels._begin[row], ChunkedStore(path).pixels._size[row]
+    with open(path, "r+b") as file:
+        file.seek(begin + size // 2)
+        byte = file.read(1)[0]
+        file.seek(begin + size // 2)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_a_packed_store_answers_like_the_mapped_one(plain, packed):
+    store = open_store(packed)
+    assert isinstance(store, ChunkedStore)
+    assert type(open_store(plain.path)) is Store
+    assert store.pixels.shape == plain.pixels.shape
+    assert store.image_size == plain.image_size
+    for name in ("length", "offset", "action", "state"):
+        assert np.array_equal(getattr(store, name), getattr(plain, name), equal_nan=True)
+    assert np.array_equal(store.row([3, 1], [2, 0]), plain.row([3, 1], [2, 0]))
+    for mine, theirs in zip(store.action_statistics([0, 2]), plain.action_statistics([0, 2]), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_frames_are_indexed_like_an_array(plain, packed):
+    frames, rows = ChunkedStore(packed).pixels, np.array([[5, 3], [3, len(plain.pixels) - 1]])
+    mask = np.zeros(len(plain.pixels), bool)
+    mask[7:9] = True
+    for key in (4, np.int64(4), -1, rows, rows.tolist(), slice(2, 9, 3), slice(None), mask, rows[:0]):
+        assert np.array_equal(frames[key], plain.pixels[key])
+    with pytest.raises(IndexError, match="out of bounds"):
+        frames[[0, len(frames)]]
+
+
+def test_all_columns_and_facts_are_kept_and_bytes_are_reproduced(plain, packed, tmp_path):
+    card = compress(plain, tmp_path / "again.h5")
+    assert (tmp_path / "again.h5").read_bytes() == packed.read_bytes()
+    assert card["raw_bytes"] == plain.pixels.nbytes > card["bytes"]
+    assert (card["env"], card["rows"], card["verb"]) == ("two_room", len(plain.pixels), "compress")
+    with h5py.File(packed) as mine, h5py.File(plain.path) as theirs:
+        assert set(mine) == set(theirs)
+        for name in theirs:  # through HDF5's own filters, so its checksum agrees too
+            assert np.array_equal(mine[name][:], theirs[name][:], equal_nan=theirs[name].dtype.kind == "f")
+
+
+def test_the_library_opens_the_file_and_sees_the_same_windows(packed):
+    store = ChunkedStore(packed)
+    library = HDF5Dataset(path=packed, frameskip=5, num_steps=4, keys_to_load=["pixels", "action"])
+    for k in (0, 17, len(library) - 1):
+        episode, start = library.clip_indices[k]
+        frames, blocks = windows.gather(store.pixels, store.action, store.row([episode], [start]), 4, 5)
+        item = library[k]
+        assert np.array_equal(item["pixels"].permute(0, 2, 3, 1).numpy(), frames[0])
+        assert np.array_equal(item["action"][:3].numpy(), blocks[0])
+
+
+def test_frames_that_cannot_be_made_smaller(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (6, 21, 17, 3), np.uint8)
+    noise[3] = 0
+    columns = {"pixels": (noise.shape[1:], "u1"), "action": ((2,), "f4"), "state": ((2,), "f4")}
+    with create_chunked(tmp_path / "noise.h5", np.array([2, 4]), columns) as file:
+        file["pixels"][:] = noise
+        file["action"][:] = file["state"][:] = 0
+    assert np.array_equal(ChunkedStore(tmp_path / "noise.h5").pixels[:], noise)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 5])
+def test_batches_and_their_order_do_not_depend_on_the_workers(plain, packed, order, workers):
+    for store in (ChunkedStore(packed), plain):
+        with stream(store, order, workers) as batches:
+            assert len(batches) == 13
+            count = 0
+            for k, (frames, blocks) in enumerate(batches):
+                first = order[k * BATCH : (k + 1) * BATCH]
+                expected = windows.gather(plain.pixels, plain.action, first, WINDOW, FRAMESKIP)
+                assert np.array_equal(frames, expected[0])
+                assert np.array_equal(blocks, expected[1], equal_nan=True)
+                count += 1
+            assert count == 13
+    assert not threads()
+
+
+def test_decoded_frames_stay_within_the_bound(plain, packed, order):
+    store = ChunkedStore(packed)
+    batch = BATCH * WINDOW * plain.pixels[0].nbytes
+    memory_mb = 3.5 * batch / 1e6
+    tracemalloc.start()
+    try:
+        with stream(store, order, 2, memory_mb) as batches:
+            assert batches.depth == 3  # three batches and the frame of each worker
+            assert batches.memory <= memory_mb * 1e6
+            for _ in batches:
+                pass
+            peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 3 * batch <= peak < 3 * batch + 0.3 * batch  # the ring and the small change of reading, no fourth batch
+
+
+def test_a_bound_that_is_too_small_says_what_is_needed(packed, order):
+    with pytest.raises(UserError, match=r"memory_mb = 0\.1: a batch of 16 windows of 4 frames of 32 px needs 1 MB"):
+        stream(ChunkedStore(packed), order, 2, memory_mb=0.1)
+
+
+def test_a_stream_of_nothing_is_empty(packed):
+    assert list(stream(ChunkedStore(packed), np.arange(0), 2)) == []
+
+
+def test_closing_early_leaves_no_threads(packed, order):
+    store = ChunkedStore(packed)
+    with stream(store, order, 3) as batches:
+        next(batches)
+        assert threads()
+    assert not threads()
+    assert next(batches, None) is None
+    dropped = stream(store, order, 3)
+    next(dropped)
+    del dropped
+    gc.collect()
+    assert not threads()
+    stream(store, order, 3).close()  # never asked for anything
+    assert not threads()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_flipped_bit_is_found_and_named(copy, order, workers):
+    row = int(order[3 * BATCH + 2]) + FRAMESKIP
+    damage(copy, row)
+    with (
+        pytest.raises(UserError, match=rf"x\.h5: the frame of row {row} cannot be read: its checksum is wrong"),
+        stream(ChunkedStore(copy), order, workers) as batches,
+    ):
+        for _ in batches:
+            pass
+    assert not threads()
+
+
+def test_a_file_that_is_cut_off_while_it_is_read(copy, order):
+    store = ChunkedStore(copy)
+    os.truncate(copy, int(store.pixels._begin.min()))
+    with pytest.raises(UserError, match=r"the frame of row \d+ cannot be read: the file ends \d+ bytes before"):
+        next(stream(store, order, 2))
+    assert not threads()
+
+
+def test_truncated_file(copy):
+    os.truncate(copy, copy.stat().st_size // 2)
+    for opened in (ChunkedStore, open_store):
+        with pytest.raises(UserError, match=r"x\.h5: cannot be read as HDF5.*truncated"):
+            opened(copy)
+
+
+def test_an_unfinished_file(tmp_path):
+    columns = {"pixels": ((8, 8, 3), "u1"), "action": ((2,), "f4"), "state": ((2,), "f4")}
+    with create_chunked(tmp_path / "half.h5", np.array([4]), columns) as file:
+        file["pixels"][:2] = 1
+    with pytest.raises(UserError, match=r"half\.h5: the frame of row 2 is not in the file \(2 of 4 are missing\)"):
+        ChunkedStore(tmp_path / "half.h5")
+
+
+def test_foreign_files(plain, tmp_path):
+    with pytest.raises(UserError, match="pixels has chunks None and HDF5 filters"):
+        ChunkedStore(plain.path)
+    (tmp_path / "text.h5").write_text("not HDF5 at all")
+    for opened in (ChunkedStore, open_store):
+        with pytest.raises(UserError, match=r"text\.h5: cannot be read as HDF5"):
+            opened(tmp_path / "text.h5")
+        with pytest.raises(UserError, match="no such file"):
+            opened(tmp_path / "absent.h5")
+    with h5py.File(tmp_path / "foreign.h5", "w") as file:
+        file["observations"] = np.zeros(3)
+    with pytest.raises(UserError, match="not an episodes file: column ep_len, ep_offset, pixels"):
+        ChunkedStore(tmp_path / "foreign.h5")
+    with h5py.File(plain.path) as theirs, h5py.File(tmp_path / "blosc.h5", "w") as file:
+        for name in theirs:
+            packing = dict(chunks=(10, 32, 32, 3), **hdf5plugin.Blosc()) if name == "pixels" else {}
+            file.create_dataset(name, data=theirs[name][:], **packing)
+    with pytest.raises(UserError, match=r"blosc\.h5: pixels has chunks \(10, 32, 32, 3\).*one frame a chunk"):
+        open_store(tmp_path / "blosc.h5")
+
+
+def test_a_full_disk_leaves_nothing(plain, tmp_path, monkeypatch):
+    monkeypatch.setattr(chunked.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
+    with pytest.raises(UserError, match="no space left"):
+        compress(plain, tmp_path / "full.h5")
+    assert not list(tmp_path.iterdir())
