@@ -37,6 +37,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "mine": p.mine.model_copy(update={"frameskip": 1, "goal_offset": 1}),
         "model": p.model.model_copy(update={"latent": 1}),
         "train": p.train.model_copy(update={"epochs": 1}),
+        "runtime": p.runtime.model_copy(update={"snapshot_every": 1}),  # watched by nobody
         "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),
         "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
         "evaluate": p.evaluate.model_copy(update={"budget": 1}),

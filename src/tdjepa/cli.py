@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tdjepa import __version__
-from tdjepa.errors import UserError
+from tdjepa.errors import Stopped, UserError
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -26,6 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     except UserError as error:
         print("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 2
+    except Stopped as stopped:
+        print(f"tdjepa: {stopped}", file=sys.stderr)
+        return 75  # EX_TEMPFAIL: the workflow runs the job again
     except KeyboardInterrupt:
         print("tdjepa: stopped; nothing half-written is left, the same command starts again", file=sys.stderr)
         return 130
@@ -59,7 +62,12 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("fetch", fetch, "the released demonstrations instead of collected ones", env, *common, MIRROR, TRUST, out)
     verb("sheet", sheet, "a contact sheet of a data set, as PNG", env, params, scale, episodes, out)
     verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
-    verb("train", train, "train one model", env, method, seed, *common, episodes, file("split", "split.json"), out)
+    verb(
+        "train",
+        train,
+        "train one model; after a kill the same command goes on where it was",
+        *(env, method, seed, *common, episodes, file("split", "split.json"), out, *RUNTIME),
+    )
     verb(
         "evaluate",
         evaluate,
@@ -97,6 +105,11 @@ MIRROR = (("--mirror",), {"action": "append", "help": "fetch from this URL inste
 TRUST = (
     ("--trust-first-use",),
     {"action": "store_true", "help": "take a file whose sha256 nobody knows, and record it"},
+)
+RUNTIME = (  # instead of `runtime` of params.yaml
+    (("--snapshot-every",), {"type": int, "help": "steps between two snapshots"}),
+    (("--reader-workers",), {"type": int, "help": "threads that read ahead"}),
+    (("--memory-mb",), {"type": int, "help": "bound on the frames that they hold"}),
 )
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
@@ -211,7 +224,11 @@ def train(args):
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, args.env), "--episodes")
     split = _path(args.split, scale, scale and layout.mined(scale, args.env, "split.json"), "--split")
     out = _path(args.out, scale, scale and layout.training(scale, args.env, args.method, args.seed), "--out")
-    _done(**training.run(cfg, episodes, split, out), folder=out)
+    asked = {"snapshot_every": args.snapshot_every, "reader_workers": args.reader_workers, "memory_mb": args.memory_mb}
+    runtime = training.DEFAULT_RUNTIME if scale is None else _params(args).runtime
+    runtime = runtime.model_dump() | {name: value for name, value in asked.items() if value is not None}
+    runtime = params.parse(params.Runtime, runtime, "--")
+    _done(**training.run(cfg, episodes, split, out, runtime), folder=out)
 
 
 def evaluate(args):

@@ -159,6 +159,13 @@ class Model(Record):
     head: Head
 
 
+class Health(Record):
+    """A training whose latents fall below these (smoothed over 50 steps) is stopped: it has collapsed."""
+
+    min_std: Weight = Field(description="standard deviation of the latents, mean over dimensions; healthy is about 1")
+    min_rank: Weight = Field(description="effective rank of the latents' covariance; healthy is several")
+
+
 class Train(Record):
     epochs: Count
     steps_per_epoch: Annotated[int, Field(ge=0)] = Field(description="optimiser steps; 0 = every window once")
@@ -169,8 +176,19 @@ class Train(Record):
     weight_decay: Weight
     warmup: Share = Field(description="share of all steps with a linearly growing lr")
     clip: Positive
+    health: Health
     precision: Literal["auto", "fp32", "bf16"]
     device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
+
+
+class Runtime(Record):
+    """How the work is done, not what comes out: no number depends on it, so a change here runs nothing again."""
+
+    snapshot_every: Count = Field(100, description="steps between two snapshots from which a killed training goes on")
+    reader_workers: Annotated[int, Field(ge=0)] = Field(
+        0, description="threads that read windows ahead; 0 = read when asked"
+    )
+    memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
 
 
 class OneStep(Record):
@@ -307,6 +325,7 @@ class Params(Record):
     mine: Mine
     model: Model
     train: Train
+    runtime: Runtime = Field(Runtime(), exclude=True)  # not in any slice, so not in what jobs are compared by
     recipes: tuple[Recipe, ...]
     methods: dict[Name, Method]
     evaluate: Evaluate

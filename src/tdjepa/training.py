@@ -3,7 +3,8 @@
     tdjepa train --env two_room --method tdjepa --seed 3072 --scale desk
 
 Every draw is keyed by (training seed, purpose, step), so what happens at step k depends on the weights before it and on
-nothing else. One safetensors checkpoint and one line of curve.csv an epoch.
+nothing else: a run that was killed goes on (snapshot.py) and gives the same bytes. One safetensors checkpoint and one line of
+curve.csv an epoch; they appear together when the last epoch is done, until then they wait in `<out>/.running`.
 """
 
 import csv
@@ -15,71 +16,104 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tdjepa.artefacts import verified, write_text
+from tdjepa import snapshot
+from tdjepa.artefacts import code_version, fingerprint, hash_of, sha256_of_input, verified, write_text
+from tdjepa.data.chunked import WindowStream, open_store
 from tdjepa.data.store import Store
 from tdjepa.device import pick_autocast, pick_device
 from tdjepa.errors import UserError
+from tdjepa.health import MEMORY, collapsed, diverged, latent_health, smooth
 from tdjepa.mining import split, windows
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import WorldModel, build
 from tdjepa.objective.methods import objective
-from tdjepa.params import Train, TrainSlice
+from tdjepa.params import Runtime, Train, TrainSlice
 from tdjepa.progress import progress
 from tdjepa.streams import seed_of, stream
 
 IMAGENET = ([123.675, 116.28, 103.53], [58.395, 57.12, 57.375])
+LATENT = ("latent_std", "effective_rank")
+DEFAULT_RUNTIME = Runtime()
 
 
-def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path) -> dict:
+def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = DEFAULT_RUNTIME) -> dict:
     """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line."""
     verified(episodes)
-    data, train = Store(episodes), cfg.train
+    data, train, window = open_store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
-    first = windows.starts(data.length, data.offset, np.asarray(parts["train"]), cfg.method.window, cfg.frameskip)
+    first = windows.starts(data.length, data.offset, np.asarray(parts["train"]), window, cfg.frameskip)
+    per_epoch = train.steps_per_epoch or len(first) // (train.batch * train.accumulate)
+    if per_epoch == 0:
+        raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
     device = pick_device(train.device)
+    autocast = pick_autocast(train.precision, device)
     model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
     set_normalisation(model, cfg, data, parts["train"])
     model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), train.lr, weight_decay=train.weight_decay, fused=True)
-    autocast = pick_autocast(train.precision, device)
-    per_epoch = train.steps_per_epoch or len(first) // (train.batch * train.accumulate)
-    if per_epoch == 0:
-        raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
-    total, step, curve, clock, cpu = train.epochs * per_epoch, 0, [], time.perf_counter(), time.process_time()
-    with progress(total, f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", "steps") as bar:
-        for epoch in range(1, train.epochs + 1):
-            sums: dict[str, float] = {}
+
+    inputs = {"episodes": episodes, "split": split_file}
+    running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
+    hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
+    run_key = hash_of([cfg.model_dump(mode="json"), hashes, code_version(), torch.__version__, fingerprint()])
+    at = snapshot.restore(running, run_key, model, optimiser)
+    total, clock, cpu, health = train.epochs * per_epoch, time.perf_counter(), time.process_time(), {}
+    with progress(total, name, "steps", at.step) as bar, snapshot.preemption() as stop:
+        for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
             order = batches(len(first), per_epoch * train.accumulate, train.batch, stream(cfg.seed, "order", epoch))
-            for k in range(per_epoch):
-                torch.manual_seed(seed_of(cfg.seed, "dropout", step))
-                for group in optimiser.param_groups:
-                    group["lr"] = learning_rate(train, step, total)
-                optimiser.zero_grad(set_to_none=True)
-                for micro in range(train.accumulate):
-                    chosen = first[order[k * train.accumulate + micro]]
-                    frames, blocks = windows.gather(data.pixels, data.action, chosen, cfg.method.window, cfg.frameskip)
-                    frames, blocks = torch.from_numpy(frames).to(device), torch.from_numpy(blocks).to(device)
-                    with autocast:
-                        draw = step * train.accumulate + micro
-                        loss, terms, z = objective(model, cfg.method, frames, blocks, cfg.seed, draw)
-                    (loss / train.accumulate).backward()
-                norm = torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
-                optimiser.step()
-                step += 1
-                values = {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)}
-                for name, value in values.items():
-                    sums[name] = sums.get(name, 0.0) + float(value.detach()) / per_epoch
-                if not math.isfinite(float(loss.detach())):
-                    raise UserError(diverged(cfg, step, terms))
-                bar.update()
-                bar.set_postfix(loss=f"{float(loss.detach()):.3f}", refresh=False)
-            lr = optimiser.param_groups[0]["lr"]
-            curve.append({"epoch": epoch, "step": step, "lr": lr, **sums})
-            path = out / f"epoch_{epoch:02d}.safetensors"
-            checkpoint.save(path, model, cfg, data.image_size, epoch, {"episodes": episodes, "split": split_file})
-    write_curve(out / "curve.csv", curve)
+            ahead = first[order[at.step % per_epoch * train.accumulate :]].reshape(-1)
+            how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb)
+            with WindowStream(data, ahead, *how) as reader:
+                while at.step < epoch * per_epoch:
+                    torch.manual_seed(seed_of(cfg.seed, "dropout", at.step))
+                    for group in optimiser.param_groups:
+                        group["lr"] = learning_rate(train, at.step, total)
+                    optimiser.zero_grad(set_to_none=True)
+                    for micro in range(train.accumulate):
+                        frames, blocks = (torch.from_numpy(part).to(device) for part in next(reader))
+                        with autocast:
+                            draw = at.step * train.accumulate + micro
+                            loss, terms, z = objective(model, cfg.method, frames, blocks, cfg.seed, draw)
+                        (loss / train.accumulate).backward()
+                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
+                    optimiser.step()
+                    at.step += 1
+                    values = {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)}
+                    values = {key: float(value.detach()) for key, value in values.items()}
+                    for key, value in values.items():
+                        at.sums[key] = at.sums.get(key, 0.0) + value / per_epoch
+                    check_health(cfg, name, at.step, values, health)
+                    bar.update()
+                    bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
+                    if at.step < epoch * per_epoch and (stop.asked or at.step % runtime.snapshot_every == 0):
+                        snapshot.save(running, run_key, model, optimiser, at)
+                        stop.obey(at.step)
+            at.curve.append({"epoch": epoch, "step": at.step, "lr": optimiser.param_groups[0]["lr"], **at.sums})
+            at.sums = {}
+            checkpoint.save(running / f"epoch_{epoch:02d}.safetensors", model, cfg, data.image_size, epoch, inputs)
+            write_curve(running / "curve.csv", at.curve)
+            snapshot.save(running, run_key, model, optimiser, at)
+            stop.obey(at.step)
+    snapshot.deliver(running, out)
     seconds = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - cpu}
-    return {**curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
+    return {**at.curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
+
+
+def check_health(cfg: TrainSlice, name: str, step: int, values: dict[str, float], health: dict[str, float]) -> None:
+    """Stop a training that cannot come to anything. `health` holds the smoothed values of the steps since the (re)start."""
+    problem = diverged({key: value for key, value in values.items() if key not in LATENT})
+    advice = f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
+    if problem is None:
+        seen = health["steps"] = health.get("steps", 0) + 1
+        for key in LATENT:
+            health[key] = smooth(health.get(key, 0.0), values[key], seen)
+        limits = cfg.train.health
+        if seen >= MEMORY:
+            problem = collapsed(health["latent_std"], health["effective_rank"], limits.min_std, limits.min_rank)
+            weight = cfg.method.terms.sigreg.weight if cfg.method.terms.sigreg else 0
+            advice = f"raise the weight of methods.{cfg.method_name}.terms.sigreg (now {weight:g}) or lower train.lr"
+    if problem:
+        raise UserError(f"{name}: {problem} at step {step}; {advice}")
 
 
 def batches(windows_: int, count: int, batch: int, rng: np.random.Generator) -> np.ndarray:
@@ -113,26 +147,6 @@ def set_normalisation(model: WorldModel, cfg: TrainSlice, data: Store, episodes:
         pixel_mean, pixel_std = sample.mean((0, 1, 2)), sample.std((0, 1, 2))
     model.pixel_mean.copy_(torch.as_tensor(np.asarray(pixel_mean)))
     model.pixel_std.copy_(torch.as_tensor(np.asarray(pixel_std)))
-
-
-@torch.no_grad()
-def latent_health(z: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Collapse shows here first: std of the latents and effective rank (participation ratio) of their covariance."""
-    flat = z.detach().float().flatten(0, 1)
-    centred = flat - flat.mean(0)
-    covariance = centred.T @ centred / (len(flat) - 1)
-    return {
-        "latent_std": covariance.diagonal().clamp_min(0).sqrt().mean(),
-        "effective_rank": covariance.trace().square() / covariance.square().sum().clamp_min(1e-12),
-    }
-
-
-def diverged(cfg: TrainSlice, step: int, terms: dict) -> str:
-    worst = ", ".join(f"{name} = {float(value):.3g}" for name, value in terms.items())
-    return (
-        f"train {cfg.env}/{cfg.method_name}/{cfg.seed}: the loss is not finite at step {step} ({worst}); "
-        f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
-    )
 
 
 def write_curve(path: Path, curve: list[dict]) -> None:

@@ -1,4 +1,5 @@
-# One job a training: every method, environment and training seed by the same rule.
+# One job a training: every method, environment and training seed by the same rule. A training that was asked to stop (SIGTERM:
+# status 75) has saved itself and is started again. How it is done is given as resources, which make nothing run again.
 rule train:
     input:
         episodes=ancient(FILES.episodes),
@@ -14,11 +15,16 @@ rule train:
     resources:
         mem_mb=6000,
         runtime=60,
+        snapshot_every=P.runtime.snapshot_every,
+        reader_workers=P.runtime.reader_workers,
+        reader_mb=int(P.runtime.memory_mb),
     params:
         slice=job(lambda w: tdjepa_params.train_slice(P, w.env, w.method, int(w.seed))),
         out=lambda w, output: os.path.dirname(output.curve),
     message:
         "train {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
-        "python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
-        " --out {params.out:q} >{log:q} 2>&1"
+        "until python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
+        " --snapshot-every {resources.snapshot_every} --reader-workers {resources.reader_workers}"
+        " --memory-mb {resources.reader_mb} --out {params.out:q} >{log:q} 2>&1;"
+        " do status=$?; [ $status -eq 75 ] || exit $status; done"

@@ -1,0 +1,193 @@
+"""A training that is killed at any moment and started again ends with the bytes of one that was left alone."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tdjepa import cli, health, params, snapshot, training
+from tdjepa.errors import UserError
+
+FORK = multiprocessing.get_context("fork")  # torch is loaded already: a killed attempt costs milliseconds
+RUNTIME = params.Runtime(snapshot_every=4, reader_workers=0, memory_mb=50)
+
+
+@pytest.fixture(scope="module")
+def job(smoke, data):
+    """A training of 3 epochs of 10 steps, with dropout and accumulation. -> (slice, episodes, split)"""
+    cfg = params.train_slice(smoke, "two_room", "tdjepa", 5)
+    predictor = cfg.model.predictor.model_copy(update={"dropout": 0.1})
+    model = cfg.model.model_copy(update={"predictor": predictor})
+    train = cfg.train.model_copy(update={"epochs": 3, "steps_per_epoch": 10, "accumulate": 2, "batch": 4})
+    return cfg.model_copy(update={"train": train, "model": model}), data / "episodes.h5", data / "mined/split.json"
+
+
+@pytest.fixture(scope="module")
+def undisturbed(job, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed")
+    training.run(*job, out, RUNTIME)
+    return contents(out)
+
+
+@pytest.fixture(scope="module")
+def seconds(job, tmp_path_factory):
+    """How long an undisturbed training takes on this machine, now."""
+    clock = time.perf_counter()
+    training.run(*job, tmp_path_factory.mktemp("timed"), RUNTIME)
+    return time.perf_counter() - clock
+
+
+def contents(folder) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def child(target, *args):
+    process = FORK.Process(target=target, args=args)
+    process.start()
+    return process
+
+
+def test_killed_at_ten_random_moments(job, undisturbed, seconds, tmp_path):
+    rng, killed, reached = np.random.default_rng(4), 0, 0
+    while killed < 10 or reached == 0:  # the machine may be slower now: at least one kill must come after a snapshot
+        process = child(training.run, *job, tmp_path, RUNTIME)
+        process.join(rng.uniform(0.0, 0.7) * seconds)
+        killed += process.exitcode is None
+        process.kill()
+        process.join()
+        reached = max(reached, position(tmp_path))
+        if process.exitcode == 0:  # done before its kill came: once more from the beginning
+            assert contents(tmp_path) == undisturbed
+            for path in tmp_path.iterdir():
+                path.unlink()
+    training.run(*job, tmp_path, RUNTIME)
+    assert contents(tmp_path) == undisturbed
+
+
+def position(out) -> int:
+    from safetensors import safe_open
+
+    path = out / ".running/snapshot.safetensors"
+    if not path.exists():
+        return 0
+    with safe_open(path, "pt") as file:
+        return json.loads(file.metadata()[snapshot.KEY])["step"]
+
+
+def dies_at_rename(number: int, *args) -> None:
+    """Train in this process and die at the number-th file that would get its final name."""
+    rename, count = os.replace, iter(range(number))
+
+    def replace(*names):
+        if next(count, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rename(*names)
+
+    os.replace = replace
+    training.run(*args)
+
+
+def test_killed_at_every_file_that_is_written(job, undisturbed, tmp_path):
+    for number in range(
+        1, 40
+    ):  # more renames in each attempt, so that the training gets on: the last ones are in the delivery
+        process = child(dies_at_rename, number, *job, tmp_path, RUNTIME)
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+        for path in tmp_path.glob("*.*"):  # the workflow removes what an unfinished job has delivered
+            if path.is_file():
+                path.unlink()
+    else:
+        pytest.fail("never finished")
+    assert number > 5
+    assert contents(tmp_path) == undisturbed
+
+
+def test_snapshots_and_readers_change_nothing(job, undisturbed, tmp_path):
+    for runtime in ((1, 0, 50), (1000, 2, 80)):
+        out = tmp_path / str(runtime)
+        training.run(
+            *job, out, params.Runtime(snapshot_every=runtime[0], reader_workers=runtime[1], memory_mb=runtime[2])
+        )
+        assert contents(out) == undisturbed
+
+
+def test_sigterm_saves_at_once_and_asks_to_be_run_again(job, undisturbed, tmp_path):
+    cfg, episodes, split = job
+    argv = ["train", "--slice", params.slice_json(cfg), "--episodes", str(episodes), "--split", str(split)]
+    argv += ["--out", str(tmp_path), "--snapshot-every", "1000", "--memory-mb", "50"]
+    process = child(terminated_at_step, 14, argv)
+    process.join()
+    assert process.exitcode == 75
+    assert position(tmp_path) == 14  # not a multiple of anything: saved because of the signal
+    assert [path.name for path in tmp_path.iterdir()] == [".running"]
+    assert cli.main(argv) == 0
+    assert contents(tmp_path) == undisturbed
+
+
+def terminated_at_step(step: int, argv: list[str]) -> None:
+    """The command line, with a SIGTERM to this process in the middle of that step."""
+    rate = training.learning_rate
+
+    def learning_rate(train, done, total):
+        if done == step - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return rate(train, done, total)
+
+    training.learning_rate = learning_rate
+    sys.exit(cli.main(argv))
+
+
+def test_a_snapshot_of_other_parameters_is_not_continued(job, undisturbed, tmp_path):
+    cfg, *files = job
+    other = cfg.model_copy(update={"train": cfg.train.model_copy(update={"lr": 5e-3})})
+    process = child(dies_at_rename, 3, other, *files, tmp_path, RUNTIME)
+    process.join()
+    assert position(tmp_path) > 0
+    training.run(*job, tmp_path, RUNTIME)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_a_damaged_snapshot_is_not_continued(job, undisturbed, tmp_path):
+    (tmp_path / ".running").mkdir()
+    (tmp_path / ".running/snapshot.safetensors").write_bytes(b"half a file")
+    training.run(*job, tmp_path, RUNTIME)
+    assert contents(tmp_path) == undisturbed
+
+
+def test_collapse_stops_the_training_and_says_what_to_change(smoke, data, tmp_path):
+    """Without SIGReg and with targets that follow, a constant latent predicts itself."""
+    raw = params.read_yaml(params.Path(__file__).parent.parent / "params.yaml")
+    raw["methods"]["doomed"] = {
+        **{"label": "no regulariser", "window": 4, "head": "none", "costs": ["l2"]},
+        "terms": {"one_step": {"weight": 1.0, "targets": "attached"}},
+    }
+    cfg = params.train_slice(params.resolve(raw, "smoke"), "two_room", "doomed", 1)
+    limits = cfg.train.health.model_copy(update={"min_rank": 2.5})
+    train = cfg.train.model_copy(update={"steps_per_epoch": 400, "lr": 1e-2, "health": limits})
+    cfg = cfg.model_copy(update={"train": train})
+    with pytest.raises(UserError, match=r"latents have collapsed \(std .*\) at step .*terms\.sigreg \(now 0\)"):
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
+    assert not (tmp_path / "curve.csv").exists()
+
+
+def test_health_of_known_latents():
+    import torch
+
+    z = torch.randn(4000, 1, 8, generator=torch.Generator().manual_seed(0))
+    healthy = {name: float(value) for name, value in health.latent_health(z).items()}
+    assert healthy["latent_std"] == pytest.approx(1, abs=0.03)
+    assert healthy["effective_rank"] == pytest.approx(8, abs=0.1)
+    line = health.latent_health(z[..., :1] * torch.ones(8))  # all on one axis
+    assert float(line["effective_rank"]) == pytest.approx(1, abs=1e-4)
+    assert health.collapsed(1.0, 1.0, 0.05, 1.2)
+    assert health.collapsed(0.01, 8.0, 0.05, 1.2)
+    assert health.collapsed(1.0, 8.0, 0.05, 1.2) is None
+    assert health.diverged({"loss": 1.0, "grad_norm": float("inf")}).startswith("grad_norm is not finite")
