@@ -22,7 +22,7 @@ def dependence(p: params.Params) -> dict[str, list]:
     each["evaluate"] += [params.evaluate_slice(p, env, "floors", 0) for env in p.envs]
     each["evaluate"] += [params.diagnose_slice(p, *t) for t in trainings]
     each["judge"] += [p.judge, *files.all_rows()]
-    each["render"] += [p]
+    each["render"] += [params.slice_json(p)]
     return each
 
 
