@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
+import psutil
 import pytest
 
 from clone import NOTHING, Clone
@@ -229,33 +229,55 @@ def test_pulled_symlinks_and_stale_results(remote, folder):
     assert clone.planned() == LEWM - trainings
 
 
-def kill_in_mid_training(clone: Clone, training: Path, command: list[str]) -> None:
-    """Start the command, and kill it and all its jobs between the first checkpoint and the end of the training."""
-    for _ in range(5):  # on a busy machine the training may be over before the kill
+TRAINING = "results/smoke/train/two_room/lewm/3073"
+COMMAND = ["snakemake", "--cores", "1", "train_all"]
+
+
+def interrupt(clone: Clone, signal_them) -> int:
+    """Remove a training, start the command, and do that to it between the first epoch and the last. -> its exit status"""
+    training = clone.path / TRAINING
+    for _ in range(5):  # on a busy machine the training may be over before the signal
         for path in training.iterdir():
             path.unlink()
-        with subprocess.Popen(command, cwd=clone.path, env=clone.environment(), start_new_session=True) as run:
-            while run.poll() is None and not (training / "epoch_01.safetensors").exists():
+        with subprocess.Popen(COMMAND, cwd=clone.path, env=clone.environment(), start_new_session=True) as run:
+            while run.poll() is None and not (training / ".running/epoch_01.safetensors").exists():
                 time.sleep(0.005)
-            if run.poll() is None:
-                os.killpg(run.pid, signal.SIGKILL)
-        if not (training / "curve.csv").exists():
-            return
-    pytest.fail("the training was over before each kill")
+            reached = (training / ".running").exists()
+            if reached:
+                signal_them(run)
+        if reached:
+            return run.returncode
+    pytest.fail("the training was over before each signal")
 
 
 def test_killed_in_mid_training(clone, first_run):
     whole = first_run[0].artefacts()
-    command = ["snakemake", "--cores", "1", "train_all"]
-    kill_in_mid_training(clone, clone.path / "results/smoke/train/two_room/lewm/3073", command)
+    interrupt(clone, lambda run: os.killpg(run.pid, signal.SIGKILL))
     left = clone.artefacts("results/smoke/train")
-    assert "results/smoke/train/two_room/lewm/3073/epoch_01.safetensors" in left
-    assert left == {name: whole[name] for name in left}  # nothing half under a final name
+    assert left == {name: content for name, content in whole.items() if name in left}  # nothing half under a final name
+    assert not any(name.startswith(TRAINING) for name in left)
     with clone.executed() as jobs:
-        said = clone.run(*command)
+        said = clone.run(*COMMAND)
     assert "An earlier run was killed" in said
     assert jobs == {"train_two_room_lewm_3073"}
     assert clone.artefacts() == whole
+    settled(clone)
+
+
+def test_preempted_training_is_started_again(clone, first_run):
+    """SIGTERM to the training alone, as a cluster sends it: it saves itself and its job goes on, in the same run."""
+
+    def preempt(run):
+        jobs = [p for p in psutil.Process(run.pid).children(recursive=True) if "python" in p.name()]
+        for job in jobs:
+            if "train" in job.cmdline():
+                job.terminate()
+
+    assert interrupt(clone, preempt) == 0
+    assert (
+        "stopped by SIGTERM after step" in (clone.path / "results/smoke/logs/train_two_room_lewm_3073.log").read_text()
+    )
+    assert clone.artefacts() == first_run[0].artefacts()
     settled(clone)
 
 

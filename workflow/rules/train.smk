@@ -26,5 +26,5 @@ rule train:
     shell:
         "until python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
         " --snapshot-every {resources.snapshot_every} --reader-workers {resources.reader_workers}"
-        " --memory-mb {resources.reader_mb} --out {params.out:q} >{log:q} 2>&1;"
-        " do status=$?; [ $status -eq 75 ] || exit $status; done"
+        " --memory-mb {resources.reader_mb} --out {params.out:q};"
+        " do status=$?; [ $status -eq 75 ] || exit $status; done >{log:q} 2>&1"
