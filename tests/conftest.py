@@ -34,11 +34,13 @@ def data(smoke, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def trained(smoke, data, tmp_path_factory):
-    """Both methods, trained for a few steps. -> folder with <method>/epoch_XX.safetensors"""
+    """All methods, trained for a few steps. -> folder with <method>/epoch_XX.safetensors"""
     from tdjepa import params, training
 
     folder = tmp_path_factory.mktemp("train")
     for method in smoke.methods_run:
         cfg = params.train_slice(smoke, "two_room", method, 3072)
-        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method)
+        before = cfg.method.continues
+        initial = folder / before.method / f"epoch_{before.epoch:02d}.safetensors" if before else None
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method, initial=initial)
     return folder

@@ -13,7 +13,7 @@ from tdjepa.render import figures, tables
 
 def dependence(p: params.Params) -> dict[str, list]:
     """Everything of the parameters that reaches the jobs of each phase: their slices and the names of their files."""
-    files, trainings = phases.Files(p), [(e, m, s) for e in p.envs for m in p.methods_run for s in p.train_seeds]
+    files, trainings = phases.Files(p), p.trainings()
     each = {phase: list(paths) for phase, paths in files.phases().items()}
     each["collect"] += [params.collect_slice(p, env) for env in p.envs]
     each["mine"] += [params.mine_slice(p, env) for env in p.envs]

@@ -1,4 +1,4 @@
-"""The losses: SIGReg against numpy and the library, temporal loss by hand, gradients stop where they should."""
+"""The losses: SIGReg against numpy and the library, temporal and prediction losses by hand, where gradients go."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from library import SIGReg
+from tdjepa.model.world_model import build
 from tdjepa.objective import prediction
-from tdjepa.objective.sigreg import directions, plain, sigreg
+from tdjepa.objective.methods import Batch, objective
+from tdjepa.objective.sigreg import directions, knots, plain, sigreg
 from tdjepa.objective.temporal import all_pairs, draw_pairs, one_pair, pair_weights, strangers
+from tdjepa.params import Method, parse
+from tdjepa.planning.rollout import rollout as planned
 from tdjepa.streams import torch_stream
 
 
@@ -113,31 +117,113 @@ def test_temporal_loss_on_hand_made_pairs():
     assert float(negative) == pytest.approx((1.6 + 0.0) / 2)
 
 
-def test_targets_stop_the_gradient_where_the_paper_does():
-    def shift(z, c):
-        return z + c
-
-    z, c = torch.randn(2, 4, 3, requires_grad=True), torch.zeros(2, 3, 3)
-    prediction.one_step(shift, z, c, 3, detach=True).backward()
-    assert (z.grad[:, 3] == 0).all()  # the last frame is only a target
-    assert (z.grad[:, :3] != 0).any()
-    z.grad = None
-    prediction.one_step(shift, z, c, 3, detach=False).backward()
-    assert (z.grad[:, 3] != 0).any()
-    z = torch.randn(2, 8, 3, requires_grad=True)
-    prediction.rollout(lambda z, c: z[:, -1:].repeat(1, 5, 1), z, torch.zeros(2, 7, 3), 3, 5).backward()
-    assert (z.grad[:, 3:] == 0).all()
-    assert (z.grad[:, 2] != 0).any()
+def test_sigreg_exceeds_its_expectation_by_nothing_for_gaussian_latents():
+    """E cos^2 + E sin^2 = 1 and E cos = phi, so the statistic of Gaussian data is sum_k w_k (1 - phi_k^2) in the mean."""
+    _, phi, weight = (np.array(v) for v in knots(17))
+    expected = float(weight @ (1 - phi**2))
+    generator = torch.Generator().manual_seed(0)
+    draws = [
+        float(sigreg(torch.randn(1, 16, 4, generator=generator), directions(4, 8, torch_stream(k, "test")), 17))
+        - expected
+        for k in range(400)
+    ]
+    assert abs(np.mean(draws)) < 4 * np.std(draws) / 20
 
 
 def test_rollout_loss_is_the_planners_rollout(smoke):
     """In eval mode the loss is the mean square between the logged latents and what the planner would imagine."""
-    from tdjepa.model.world_model import build
-    from tdjepa.planning.rollout import rollout
-
-    model = build(smoke.model, "mrn", 32, 10, seed=0).eval()
+    model = awake(build(smoke.model, "mrn", 32, 10, seed=0)).eval()
     z, blocks = torch.randn(1, 8, smoke.model.latent), torch.randn(1, 7, 10)
     with torch.no_grad():
-        loss = prediction.rollout(model.rollout, z, model.action_encoder(blocks), 3, 5)
-        imagined = rollout(model, z[0, :3], blocks[0, :2], blocks[:, 2:])
-    assert float(loss) == pytest.approx(float(F.mse_loss(imagined[0], z[0, 3:])), rel=1e-5)
+        c = model.action_encoder(blocks)
+        imagined = planned(model, z[0, :3], blocks[0, :2], blocks[:, 2:])  # (1, 5, D)
+        z_hat = Batch(model, smoke.methods["tdjepa"], z, c, 0, 0, 1).rollout(5)
+        for horizons in ((5,), (1, 3, 5)):
+            loss = prediction.rollout(z_hat, z[:, 3:], horizons)
+            expected = np.mean([float(F.mse_loss(imagined[:, :h], z[:, 3 : 3 + h])) for h in horizons])
+            assert float(loss) == pytest.approx(expected, rel=1e-5)
+    assert float(F.mse_loss(imagined[:, 1:], imagined[:, :-1])) > 1e-4  # the model does imagine something
+
+
+def test_shorter_rollouts_are_the_beginning_of_longer_ones(smoke):
+    model = awake(build(smoke.model, "none", 32, 10, seed=0)).eval()
+    z, c = torch.randn(2, 8, smoke.model.latent), model.action_encoder(torch.randn(2, 7, 10))
+    for order in ((2, 5), (5, 2)):
+        batch = Batch(model, smoke.methods["tdjepa"], z, c, 0, 0, 1)
+        parts = {steps: batch.rollout(steps) for steps in order}
+        assert parts[2].shape[1] == 2
+        torch.testing.assert_close(parts[2], parts[5][:, :2])
+
+
+def test_open_loop_weighs_step_k_with_k():
+    z_hat, z = torch.zeros(2, 3, 4), torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1).expand(2, 3, 4)
+    assert float(prediction.open_loop(z_hat, z, False)) == pytest.approx((1 * 1 + 2 * 4 + 3 * 9) / 6)
+
+
+def test_the_curriculum_of_horizons():
+    assert [prediction.longest_horizon(4, 4, epoch) for epoch in range(1, 7)] == [2, 3, 3, 4, 4, 4]
+    rng = np.random.default_rng(0)
+    for epoch, longest in ((1, 2), (2, 3), (9, 4)):
+        drawn = [prediction.draw_horizon(4, 4, epoch, rng) for _ in range(600)]
+        assert sorted(set(drawn)) == list(range(1, longest + 1))
+        assert min(np.bincount(drawn)[1:]) > 0.7 * 600 / longest
+
+
+# Where the gradient goes: parts of the model, and frames of the window (3 of context, 5 after it).
+ENCODE, PREDICT = {"encoder", "projector"}, {"action_encoder", "predictor", "pred_projector"}
+FLOWS = {
+    "one_step": ("none", {"targets": "detached"}, ENCODE | PREDICT, {0, 1, 2}),
+    "one_step, attached": ("none", {"targets": "attached"}, ENCODE | PREDICT, {0, 1, 2, 3}),
+    "rollout": ("none", {"horizons": [5]}, ENCODE | PREDICT, {0, 1, 2}),
+    "open_loop": ("none", {"horizon": 1, "curriculum": 1, "targets": "detached"}, ENCODE | PREDICT, {0, 1, 2}),
+    "open_loop, attached": (
+        "none",
+        {"horizon": 1, "curriculum": 1, "targets": "attached"},
+        ENCODE | PREDICT,
+        {0, 1, 2, 3},
+    ),
+    "temporal": ("mrn", {"margin": 9.0, "negatives": True, "pairs": "all"}, ENCODE | {"head"}, set(range(8))),
+    "temporal, symmetric": (
+        *("symmetric", {"margin": 9.0, "negatives": True, "pairs": "all"}, ENCODE | {"head"}, set(range(8))),
+    ),
+    "pair_reachability": ("reachability", {"horizon": 5}, ENCODE | {"head"}, set(range(8))),
+    "budget_reachability": (
+        "budget_reachability",
+        {"horizon": 5, "predicted": 0.0, "predicted_hard": 0.0, "terminal": 0.0, "terminal_predicted": 0.0},
+        *(ENCODE | {"head"}, {2, 3, 4, 5, 6, 7}),
+    ),
+    "budget_reachability, predicted": (
+        "budget_reachability",
+        {"horizon": 5, "predicted": 0.5, "predicted_hard": 0.5, "terminal": 1.0, "terminal_predicted": 0.5},
+        *(ENCODE | PREDICT | {"head"}, set(range(8))),
+    ),
+    "sigreg": ("none", {"directions": 16, "knots": 17}, ENCODE, set(range(8))),
+}
+
+
+@pytest.mark.parametrize("case", FLOWS)
+def test_gradients_reach_these_parts_and_frames_and_no_others(smoke, case):
+    head, settings, parts, frames = FLOWS[case]
+    record = {"label": "", "window": 8, "head": head, "terms": {case.split(",")[0]: {"weight": 1.0, **settings}}}
+    method = parse(Method, {**record, "costs": ["l2"]}, case)
+    model = awake(build(smoke.model, head, 32, 10, seed=0)).train()
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (24, 8, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    loss, _, z = objective(model, method, pixels, torch.randn(24, 7, 10, generator=generator), 0, 0, 1)
+    (of_z,) = torch.autograd.grad(loss, z, retain_graph=True)
+    assert {t for t in range(8) if of_z[:, t].abs().max() > 0} == frames
+    loss.backward()
+    reached = {
+        name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().max() > 0
+    }
+    assert reached == parts
+
+
+def awake(model):
+    """AdaLN-zero starts as the identity, through which the actions have no effect."""
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(0)
+        for block in model.predictor.blocks:
+            block.modulation[1].weight.normal_(std=0.2)
+            block.modulation[1].bias.normal_(std=0.2)
+    return model

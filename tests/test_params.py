@@ -37,8 +37,34 @@ BAD = [
     (("evaluate", "planner", "elites"), 301, "evaluate.planner.elites", "exceeds candidates"),
     (("evaluate", "episodes"), 201, "evaluate.episodes", "200 goals"),
     (("methods", "tdjepa", "window"), 5, "methods.tdjepa.window", "too short"),
-    (("methods", "lewm", "costs"), ["d_psi"], "methods.lewm.costs", "temporal head"),
-    (("methods", "tdjepa", "head"), "none", "methods.tdjepa.head", "does not fit"),
+    (
+        ("methods", "lewm", "costs"),
+        ["d_psi"],
+        "methods.lewm.costs",
+        "d_psi needs head mrn or symmetric, but head is none",
+    ),
+    (("methods", "lewm", "costs"), ["rc_aux"], "methods.lewm.costs", "rc_aux needs head budget_reachability"),
+    (("methods", "tdjepa", "head"), "none", "methods.tdjepa.head", "none does not fit: terms.temporal trains mrn or"),
+    (
+        ("methods", "tdjepa", "head"),
+        "reachability",
+        "methods.tdjepa.head",
+        "by terms.pair_reachability, which is missing",
+    ),
+    (("methods", "tdjepa", "terms", "temporal"), None, "methods.tdjepa.head", "by terms.temporal, which is missing"),
+    (("methods", "lewm", "terms"), {"one_step": None, "sigreg": None}, "methods.lewm.terms", "at least one term"),
+    (("methods", "lewm", "terms", "contrast"), {}, "methods.lewm.terms.contrast", "no such key"),
+    (("methods", "rc_aux", "window"), 7, "methods.rc_aux.window", "need 8"),
+    (
+        ("methods", "rc_aux", "terms", "budget_reachability", "horizon"),
+        6,
+        "budget_reachability.horizon = 6",
+        "equal to 5",
+    ),
+    (("methods", "tdjepa_no_hinge", "continues", "epoch"), 11, "no_hinge.continues", "beyond train.epochs: 10"),
+    (("methods", "tdjepa_no_hinge", "continues", "method"), "jepa", "no_hinge.continues", "'jepa' is not defined"),
+    (("methods", "tdjepa_no_hinge", "continues", "method"), "tdjepa_no_rollout", "no_hinge.continues", "itself"),
+    (("methods", "tdjepa_no_hinge", "envs"), ["pushT"], "no_hinge.envs.0 = 'pushT'", "'push_t'"),
     (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined"),
     (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "'two_room'"),
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
@@ -58,6 +84,26 @@ def test_a_mistake_is_one_line_with_key_value_and_what_is_allowed(raw, key, valu
     line = next(line for line in str(error.value).splitlines() if names in line)
     assert allows in line
     assert line.startswith("params")
+
+
+def test_a_continued_training_needs_the_earlier_one_and_its_model(raw):
+    raw["scales"]["paper"].update(envs=["two_room", "push_t"], methods_run=["lewm", "tdjepa_no_hinge"])
+    with pytest.raises(
+        UserError, match=r"tdjepa_no_hinge\.continues: tdjepa is not run in push_t; add it to methods_run"
+    ):
+        params.resolve(raw, "paper")
+    raw["scales"]["paper"]["methods_run"] = ["tdjepa", "tdjepa_no_hinge"]
+    raw["scales"]["paper"]["recipes"] = [{"when": {"method": "tdjepa"}, "model": {"latent": 64}}]
+    with pytest.raises(UserError, match="give push_t/tdjepa_no_hinge another model than tdjepa, which it continues"):
+        params.resolve(raw, "paper")
+
+
+def test_a_plan_must_not_be_longer_than_the_head_of_its_cost_knows(raw):
+    raw["scales"]["paper"]["methods"] = {"rc_aux": {"costs": ["rc_aux"]}}
+    assert params.resolve(raw, "paper").methods["rc_aux"].costs == ("rc_aux",)
+    raw["scales"]["paper"]["evaluate"] = {"planner": {"horizon": 6}}
+    with pytest.raises(UserError, match=r"evaluate\.planner\.horizon: 6 exceeds the 5 steps .* methods\.rc_aux knows"):
+        params.resolve(raw, "paper")
 
 
 def test_all_mistakes_are_named_at_once(raw):

@@ -81,7 +81,7 @@ def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_pat
         "window": 6,
         "head": "mrn",
         "terms": {
-            "rollout": {"weight": 2.0, "horizon": 2},
+            "rollout": {"weight": 2.0, "horizons": [2]},
             "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
         },
         "costs": ["d_psi"],
@@ -102,7 +102,7 @@ def test_the_paper_scale_takes_two_optimiser_steps():
     losses, before = [], [p.detach().clone() for p in model.parameters()]
     for _ in range(2):
         optimiser.zero_grad()
-        loss, _, _ = objective(model, p.methods["tdjepa"], frames, blocks, seed=0, step=0)
+        loss, _, _ = objective(model, p.methods["tdjepa"], frames, blocks, seed=0, step=0, epoch=1)
         loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))

@@ -57,6 +57,11 @@ class Files:
     def checkpoint_cards(self) -> list[str]:
         return [str(card_path(path)) for path in self.checkpoints()]
 
+    def initial(self, env: str, method: str, seed: str) -> list[str]:
+        """The checkpoint that a training starts from: none, or that of the method it continues."""
+        before = self.p.methods[method].continues
+        return [str(layout.checkpoint(self.scale, env, before.method, seed, before.epoch))] if before else []
+
     def evaluated(self, seed: str) -> list[int]:
         """The epochs that the evaluation of this training seed needs."""
         curve = self.p.evaluate.curve_epochs if int(seed) == self.p.train_seeds[0] else ()
@@ -73,8 +78,7 @@ class Files:
 
     def _each(self, *patterns: str) -> list[str]:
         """The patterns filled in for every training of the scale."""
-        trainings = product(self.p.envs, self.p.methods_run, self.p.train_seeds)
-        return [f.format(env=env, method=m, seed=s) for env, m, s in trainings for f in patterns]
+        return [f.format(env=env, method=m, seed=s) for env, m, s in self.p.trainings() for f in patterns]
 
     def _per_env(self, *patterns: str) -> list[str]:
         return [f.format(env=env) for env in self.p.envs for f in patterns]

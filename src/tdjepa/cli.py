@@ -62,11 +62,12 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("fetch", fetch, "the released demonstrations instead of collected ones", env, *common, MIRROR, TRUST, out)
     verb("sheet", sheet, "a contact sheet of a data set, as PNG", env, params, scale, episodes, out)
     verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
+    initial = file("initial", "checkpoint to continue from, for a method with `continues`", nargs="?")
     verb(
         "train",
         train,
         "train one model; after a kill the same command goes on where it was",
-        *(env, method, seed, *common, episodes, file("split", "split.json"), out, *RUNTIME),
+        *(env, method, seed, *common, episodes, file("split", "split.json"), initial, out, *RUNTIME),
     )
     verb(
         "evaluate",
@@ -228,7 +229,10 @@ def train(args):
     runtime = training.DEFAULT_RUNTIME if scale is None else _params(args).runtime
     runtime = runtime.model_dump() | {name: value for name, value in asked.items() if value is not None}
     runtime = params.parse(params.Runtime, runtime, "--")
-    _done(**training.run(cfg, episodes, split, out, runtime), folder=out)
+    initial, before = args.initial, cfg.method.continues
+    if before and scale and initial is None:
+        initial = Path(layout.checkpoint(scale, cfg.env, before.method, cfg.seed, before.epoch))
+    _done(**training.run(cfg, episodes, split, out, runtime, initial), folder=out)
 
 
 def evaluate(args):

@@ -19,7 +19,7 @@ from tdjepa.errors import UserError
 
 ENVS = ("two_room", "reacher", "push_t", "cube")
 Env = Literal["two_room", "reacher", "push_t", "cube"]
-Cost = Literal["d_psi", "l2", "blend"]
+Cost = Literal["d_psi", "l2", "blend", "rc_aux"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
@@ -27,6 +27,7 @@ Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ImageSize = Annotated[int, Field(ge=16, le=224)]
+MAX_BUDGET = 5  # model steps that a budget-conditioned head knows: the planner's horizon
 
 
 class Record(BaseModel):
@@ -191,18 +192,44 @@ class Runtime(Record):
     memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
 
 
-class OneStep(Record):
+class Term(Record):
+    """One part of an objective."""
+
     weight: Positive
+
+    @property
+    def ahead(self) -> int:
+        """Frames that it needs after the context."""
+        return 1
+
+
+class OneStep(Term):
     targets: Literal["detached", "attached"]
 
 
-class Rollout(Record):
-    weight: Positive
-    horizon: Count
+class Rollout(Term):
+    horizons: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
+        description="open-loop losses over so many steps, averaged"
+    )
+
+    @property
+    def ahead(self) -> int:
+        return max(self.horizons)
 
 
-class Temporal(Record):
-    weight: Positive
+class OpenLoop(Term):
+    """RC-aux: one horizon a batch, uniform up to one that grows with the epochs; step k weighs k."""
+
+    horizon: Count = Field(description="the longest horizon")
+    curriculum: Count = Field(description="the epoch from which on the longest horizon is drawn")
+    targets: Literal["detached", "attached"]
+
+    @property
+    def ahead(self) -> int:
+        return self.horizon
+
+
+class Temporal(Term):
     margin: Weight = Field(description="eta: the hinge of the negatives sits at eta * (window - 1)")
     negatives: bool
     pairs: Literal["one", "all"] = Field(
@@ -210,8 +237,27 @@ class Temporal(Record):
     )
 
 
-class SigReg(Record):
-    weight: Positive
+class PairReachability(Term):
+    """RC-aux as the paper's authors re-implemented it: is a frame of the window within the horizon of another?"""
+
+    horizon: Count
+
+
+class BudgetReachability(Term):
+    """RC-aux as its own authors have it: is a later frame within a budget of steps of the last context frame?"""
+
+    horizon: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
+    predicted: Weight = Field(description="weight of the same with predicted goals")
+    predicted_hard: Weight = Field(description="weight of the temporal hard negatives there")
+    terminal: Weight = Field(description="weight of terminal progress along real frames")
+    terminal_predicted: Weight = Field(description="weight of terminal progress along predicted frames")
+
+    @property
+    def ahead(self) -> int:
+        return self.horizon
+
+
+class SigReg(Term):
     directions: Count
     knots: Annotated[int, Field(ge=3)]
 
@@ -221,27 +267,80 @@ class Terms(Record):
 
     one_step: OneStep | None = None
     rollout: Rollout | None = None
+    open_loop: OpenLoop | None = None
     temporal: Temporal | None = None
+    pair_reachability: PairReachability | None = None
+    budget_reachability: BudgetReachability | None = None
     sigreg: SigReg | None = None
+
+    @model_validator(mode="after")
+    def some(self):
+        if not self.present():
+            raise ValueError(f"at least one term is needed: {', '.join(type(self).model_fields)}")
+        return self
+
+    def present(self) -> dict[str, Term]:
+        return {name: term for name in type(self).model_fields if (term := getattr(self, name)) is not None}
+
+    def ahead(self) -> int:
+        """Frames that the terms need after the context."""
+        return max(term.ahead for term in self.present().values())
+
+
+TRAINED_BY = {  # head -> the term that trains it
+    "mrn": "temporal",
+    "symmetric": "temporal",
+    "reachability": "pair_reachability",
+    "budget_reachability": "budget_reachability",
+}
+GIVEN_BY = {  # cost -> the heads that can give it; a cost that is not here needs none
+    "d_psi": ("mrn", "symmetric"),
+    "blend": ("mrn", "symmetric"),
+    "rc_aux": ("budget_reachability",),
+}
+
+
+class Continues(Record):
+    """The checkpoint that a training starts from, with a new optimiser and the whole schedule before it."""
+
+    method: Name
+    epoch: Count
 
 
 class Method(Record):
     label: str
     window: Annotated[int, Field(ge=2)]
-    head: Literal["none", "mrn"]
+    head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
+    passes: Count = Field(
+        default=1, description="windows of an optimiser step, in multiples of train.batch * accumulate"
+    )
+    continues: Continues | None = None
+    envs: Annotated[tuple[Env, ...], Field(min_length=1)] | None = Field(
+        default=None, description="environments where it is run; all of the run if absent"
+    )
     terms: Terms
     costs: Annotated[tuple[Cost, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
     def consistent(self):
-        if (self.head == "none") != (self.terms.temporal is None):
-            raise ValueError(
-                f"head: {self.head} does not fit: a temporal head needs terms.temporal and the other way round"
-            )
-        if self.head == "none" and set(self.costs) - {"l2"}:
-            raise ValueError(
-                f"costs: {list(self.costs)} need a temporal head, but head is none; only l2 can be planned with"
-            )
+        trained = {term for term in TRAINED_BY.values() if getattr(self.terms, term) is not None}
+        needed = {TRAINED_BY[self.head]} if self.head in TRAINED_BY else set()
+        problems = [
+            f"head: {self.head} does not fit: it is trained by terms.{term}, which is missing"
+            for term in needed - trained
+        ]
+        problems += [
+            f"head: {self.head} does not fit: terms.{term} trains "
+            f"{' or '.join(head for head, by in TRAINED_BY.items() if by == term)}"
+            for term in sorted(trained - needed)
+        ]
+        problems += [
+            f"costs: {cost} needs head {' or '.join(GIVEN_BY[cost])}, but head is {self.head}"
+            for cost in self.costs
+            if self.head not in GIVEN_BY.get(cost, (self.head,))
+        ]
+        if problems:
+            raise ValueError("\n".join(problems))
         return self
 
 
@@ -348,11 +447,18 @@ class Params(Record):
         if self.evaluate.episodes > goals:
             problems.append(f"evaluate.episodes: {self.evaluate.episodes} exceeds the manifest's {goals} goals")
         for name, method in self.methods.items():
-            needed = self.model.predictor.history + (method.terms.rollout.horizon if method.terms.rollout else 1)
+            needed = self.model.predictor.history + method.terms.ahead()
             if method.window < needed:
                 problems.append(
                     f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}"
                 )
+            if "rc_aux" in method.costs and self.evaluate.planner.horizon > MAX_BUDGET:
+                problems.append(
+                    f"evaluate.planner.horizon: {self.evaluate.planner.horizon} exceeds the {MAX_BUDGET} steps that "
+                    f"the head of methods.{name} knows; shorten it or drop rc_aux from methods.{name}.costs"
+                )
+            if name in self.methods_run and method.continues:
+                problems += [f"methods.{name}.continues: {why}" for why in self._why_not(name, method.continues)]
         if self.evaluate.planner.history > self.model.predictor.history:
             problems.append("evaluate.planner.history: exceeds model.predictor.history")
         if self.collect.min_length <= self.mine.goal_offset:
@@ -368,6 +474,31 @@ class Params(Record):
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _why_not(self, name: str, continues: Continues) -> list[str]:
+        """What keeps a method from continuing another's training."""
+        source = self.methods.get(continues.method)
+        if source is None:
+            return [f"{continues.method!r} is not defined under methods ({', '.join(self.methods)})"]
+        if source.continues:
+            return [f"{continues.method} continues a training itself; name the one that starts it"]
+        problems = []
+        if continues.epoch > self.train.epochs:
+            problems.append(f"epoch {continues.epoch} is beyond train.epochs: {self.train.epochs}")
+        run = {env: self.methods_in(env) for env in self.envs}
+        if missing := [env for env in self.envs if name in run[env] and continues.method not in run[env]]:
+            problems.append(
+                f"{continues.method} is not run in {', '.join(missing)}; add it to methods_run and to its envs"
+            )
+        return problems
+
+    def methods_in(self, env: str) -> list[str]:
+        """The methods that are run in an environment."""
+        return [m for m in self.methods_run if env in (self.methods[m].envs or self.envs)]
+
+    def trainings(self) -> list[tuple[str, str, int]]:
+        """(environment, method, training seed) of every training of the run."""
+        return [(env, m, s) for env in self.envs for m in self.methods_in(env) for s in self.train_seeds]
 
 
 # Slices: what one job depends on, and nothing else -------------------------------------------------------------------
@@ -409,6 +540,11 @@ class TrainSlice(Record):
     frameskip: Count
     model: Model
     train: Train
+
+    @property
+    def begun(self) -> int:
+        """Epochs that were trained before, by the training that this one continues."""
+        return self.method.continues.epoch if self.method.continues else 0
 
 
 class EvaluateSlice(Record):
@@ -460,7 +596,9 @@ def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
     data = {
         "env": env,
         "method_name": method,
-        "method": p.methods[method].model_dump(mode="json"),
+        "method": p.methods[method]
+        .model_copy(update={"envs": None})
+        .model_dump(mode="json"),  # no reason to train again
         "seed": seed,
         "frameskip": p.mine.frameskip,
         "model": model,
@@ -529,14 +667,18 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
     base = {key: value for key, value in raw.items() if key != "scales"}
     params = parse(Params, merge(base, {**(scales[scale] or {}), "scale": scale}), source)
     problems = []
-    for env in params.envs:  # recipes are overlays too: check what each training would get
-        for method in params.methods_run:
-            try:
-                train_slice(params, env, method, params.train_seeds[0])
-            except UserError as error:
-                problems.append(str(error))
+    for env, method, seed in params.trainings():  # recipes are overlays too: check what each training would get
+        try:
+            cfg = train_slice(params, env, method, seed)
+            before = cfg.method.continues
+            if before and train_slice(params, env, before.method, seed).model != cfg.model:
+                problems.append(
+                    f"{source}: recipes: give {env}/{method} another model than {before.method}, which it continues"
+                )
+        except UserError as error:
+            problems.append(str(error))
     if problems:
-        raise UserError("\n".join(problems))
+        raise UserError("\n".join(dict.fromkeys(problems)))
     return params
 
 

@@ -36,8 +36,18 @@ LATENT = ("latent_std", "effective_rank")
 DEFAULT_RUNTIME = Runtime()
 
 
-def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = DEFAULT_RUNTIME) -> dict:
-    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line."""
+def run(
+    cfg: TrainSlice,
+    episodes: Path,
+    split_file: Path,
+    out: Path,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    initial: Path | None = None,
+) -> dict:
+    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line.
+
+    `initial` is the checkpoint that a method with `continues` starts from.
+    """
     verified(episodes)
     data, train, window = open_store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
@@ -45,14 +55,15 @@ def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: R
     per_epoch = train.steps_per_epoch or len(first) // (train.batch * train.accumulate)
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
+    accumulate, before = train.accumulate * cfg.method.passes, cfg.begun * per_epoch
     device = pick_device(train.device)
     autocast = pick_autocast(train.precision, device)
     model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
     set_normalisation(model, cfg, data, parts["train"])
+    inputs = {"episodes": episodes, "split": split_file, **checkpoint.start_from(initial, model, cfg)}
     model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), train.lr, weight_decay=train.weight_decay, fused=True)
 
-    inputs = {"episodes": episodes, "split": split_file}
     running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
     hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
     run_key = hash_of([cfg.model_dump(mode="json"), hashes, code_version(), torch.__version__, fingerprint()])
@@ -60,21 +71,22 @@ def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: R
     total, clock, cpu, health = train.epochs * per_epoch, time.perf_counter(), time.process_time(), {}
     with progress(total, name, "steps", at.step) as bar, snapshot.preemption() as stop:
         for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
-            order = batches(len(first), per_epoch * train.accumulate, train.batch, stream(cfg.seed, "order", epoch))
-            ahead = first[order[at.step % per_epoch * train.accumulate :]].reshape(-1)
+            age = cfg.begun + epoch  # a continued training goes on in the random streams of the one before
+            order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", age))
+            ahead = first[order[at.step % per_epoch * accumulate :]].reshape(-1)
             how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb)
             with WindowStream(data, ahead, *how) as reader:
                 while at.step < epoch * per_epoch:
-                    torch.manual_seed(seed_of(cfg.seed, "dropout", at.step))
+                    torch.manual_seed(seed_of(cfg.seed, "dropout", before + at.step))
                     for group in optimiser.param_groups:
                         group["lr"] = learning_rate(train, at.step, total)
                     optimiser.zero_grad(set_to_none=True)
-                    for micro in range(train.accumulate):
+                    for micro in range(accumulate):
                         frames, blocks = (torch.from_numpy(part).to(device) for part in next(reader))
                         with autocast:
-                            draw = at.step * train.accumulate + micro
-                            loss, terms, z = objective(model, cfg.method, frames, blocks, cfg.seed, draw)
-                        (loss / train.accumulate).backward()
+                            draw = (before + at.step) * accumulate + micro
+                            loss, terms, z = objective(model, cfg.method, frames, blocks, cfg.seed, draw, age)
+                        (loss / accumulate).backward()
                     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
                     optimiser.step()
                     at.step += 1

@@ -12,6 +12,7 @@ import phases
 import provenance
 from sources import sources, texts
 from tdjepa import layout, params as tdjepa_params
+from tdjepa.artefacts import card_path
 
 announce.readable("params.yaml")
 

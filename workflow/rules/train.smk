@@ -5,6 +5,10 @@ rule train:
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
         split=FILES.mined("split.json"),
+        initial=lambda w: ancient(FILES.initial(w.env, w.method, w.seed)),
+        initial_card=lambda w: [
+            str(card_path(path)) for path in FILES.initial(w.env, w.method, w.seed)
+        ],
         code=lambda w: sources("train", w.env),
     output:
         FILES.checkpoints(),
@@ -26,5 +30,5 @@ rule train:
     shell:
         "until python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
         " --snapshot-every {resources.snapshot_every} --reader-workers {resources.reader_workers}"
-        " --memory-mb {resources.reader_mb} --out {params.out:q};"
+        " --memory-mb {resources.reader_mb} --initial {input.initial:q} --out {params.out:q};"
         " do status=$?; [ $status -eq 75 ] || exit $status; done >{log:q} 2>&1"

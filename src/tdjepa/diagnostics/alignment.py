@@ -11,7 +11,7 @@ from tdjepa.planning.costs import l2
 
 @torch.inference_mode()
 def distances(model: WorldModel, data: Store, pairs: pd.DataFrame, chunk: int = 100) -> pd.DataFrame:
-    """The pairs with their columns d_psi (NaN for a model without a head) and l2 (squared, as the planner uses it)."""
+    """The pairs with their columns d_psi (NaN for a model without a temporal head) and l2 (squared, as the planner uses it)."""
     start = data.row(pairs.episode.to_numpy(), pairs.i.to_numpy())
     goal = data.row(pairs.episode.to_numpy(), pairs.j.to_numpy())
     d_psi, euclid = np.full(len(pairs), np.nan), np.empty(len(pairs))
@@ -20,6 +20,6 @@ def distances(model: WorldModel, data: Store, pairs: pd.DataFrame, chunk: int = 
         z_s = model.encode(torch.from_numpy(data.pixels[start[part]]))
         z_g = model.encode(torch.from_numpy(data.pixels[goal[part]]))
         euclid[part] = l2(z_s, z_g).numpy()
-        if model.head is not None:
+        if hasattr(model.head, "distance"):
             d_psi[part] = model.head(z_s, z_g).numpy()
     return pairs.assign(d_psi=d_psi, l2=euclid)

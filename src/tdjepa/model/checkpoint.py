@@ -29,8 +29,8 @@ def save(path: Path, model: WorldModel, cfg: TrainSlice, image_size: int, epoch:
     write_card(path, "train", cfg.model_dump(mode="json"), inputs, epoch=epoch, parameters=count(model))
 
 
-def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu") -> tuple[WorldModel, dict]:
-    """The model in eval mode and what the file says about itself; `expect` = {"env": ..., "method_name": ..., ...}"""
+def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:
+    """The parameters it was trained with, what the file says about itself, its tensors; `expect` as in `load`."""
     from safetensors import SafetensorError, safe_open
 
     verified(path)
@@ -45,9 +45,16 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
             f"{path}: says nothing about its training, so it is not one of ours; use a checkpoint of `tdjepa train`"
         )
     cfg = parse(TrainSlice, about["train"], str(path))
-    for key, wanted in (expect or {}).items():
-        if getattr(cfg, key) != wanted:
-            raise UserError(f"{path}: was trained with {key} = {getattr(cfg, key)!r}, expected {wanted!r}")
+    for key, wanted in expect.items():
+        found = about["epoch"] if key == "epoch" else getattr(cfg, key)
+        if found != wanted:
+            raise UserError(f"{path}: was trained with {key} = {found!r}, expected {wanted!r}")
+    return cfg, about, tensors
+
+
+def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu") -> tuple[WorldModel, dict]:
+    """The model in eval mode and what the file says about itself; `expect` = {"env": ..., "method_name": ..., ...}"""
+    cfg, about, tensors = read(path, expect or {})
     model = build(cfg.model, cfg.method.head, about["image_size"], about["block"], cfg.seed)
     wanted, found = set(model.state_dict()), set(tensors)
     if wanted != found:
@@ -57,6 +64,31 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
         )
     model.load_state_dict(tensors)
     return model.to(device).eval(), about
+
+
+def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict[str, Path]:
+    """Give a fresh model the weights of the checkpoint that its method continues; -> what to add to its card's inputs.
+
+    A head of another kind than the checkpoint's stays fresh; everything else must be there and fit.
+    """
+    who, before = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues
+    if before is None and initial is not None:
+        raise UserError(
+            f"{who}: --initial {initial}: the method continues no other (methods.{cfg.method_name}); drop it"
+        )
+    if before is None:
+        return {}
+    if initial is None:
+        raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")
+    expect = {"env": cfg.env, "method_name": before.method, "seed": cfg.seed, "epoch": before.epoch}
+    earlier, _, tensors = read(initial, expect)
+    skip = "head." if earlier.method.head != cfg.method.head else "no such prefix"
+    theirs = {name: tensor for name, tensor in tensors.items() if not name.startswith(skip)}
+    ours = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith(skip)}
+    if odd := sorted(ours.items() ^ {name: tensor.shape for name, tensor in theirs.items()}.items()):
+        raise UserError(f"{initial}: tensor {odd[0][0]} has no counterpart in {who}; train {before.method} again")
+    model.load_state_dict(theirs, strict=False)
+    return {"initial": initial}
 
 
 def count(model: torch.nn.Module) -> dict[str, int]:

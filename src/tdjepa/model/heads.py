@@ -1,23 +1,44 @@
-"""The directed temporal-distance head d_psi (metric residual network, eq. 7 of the paper)."""
+"""Heads on top of the latents: two temporal distances (directed and symmetric) and the reachability heads of RC-aux.
+
+A temporal head splits into `features(z)` and `distance(s, g)`, so a planner computes the goal's features once; a
+reachability head gives `logit(z_s, z_g)`, or `logit(z_s, z_g, budget)` if it knows how many steps are left.
+"""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tdjepa.params import Head
+from tdjepa.params import MAX_BUDGET, Head
+
+BUDGET_WIDTH = 32
 
 
-class MRN(nn.Module):
-    """d(s, g) = ||sym(s) - sym(g)||_2 + max_k relu(asym_k(s) - asym_k(g)): non-negative, d(z, z) = 0, not symmetric."""
+class Temporal(nn.Module):
+    """A distance between learned features of two latents; `parts` groups of features."""
+
+    parts = 1
 
     def __init__(self, cfg: Head, latent: int):
         super().__init__()
+        out = self.parts * cfg.features
         self.trunk = nn.Sequential(
-            nn.Linear(latent, cfg.hidden), nn.LayerNorm(cfg.hidden), nn.GELU(), nn.Linear(cfg.hidden, 2 * cfg.features)
+            nn.Linear(latent, cfg.hidden), nn.LayerNorm(cfg.hidden), nn.GELU(), nn.Linear(cfg.hidden, out)
         )
 
     def features(self, z):
         return self.trunk(z)
+
+    def forward(self, z_s, z_g):
+        return self.distance(self.features(z_s), self.features(z_g))
+
+
+class MRN(Temporal):
+    """d(s, g) = ||sym(s) - sym(g)||_2 + max_k relu(asym_k(s) - asym_k(g)): a metric residual network (eq. 7 of the paper).
+
+    Non-negative, d(z, z) = 0, obeys the triangle inequality, not symmetric.
+    """
+
+    parts = 2
 
     @staticmethod
     def distance(s, g):
@@ -25,8 +46,47 @@ class MRN(nn.Module):
         sym, asym = (s - g).chunk(2, -1)
         return torch.linalg.vector_norm(sym, dim=-1) + F.relu(asym).amax(-1)
 
-    def forward(self, z_s, z_g):
-        return self.distance(self.features(z_s), self.features(z_g))
+
+class Symmetric(Temporal):
+    """The ablation: the same trunk, one group of features, plain Euclidean distance."""
+
+    @staticmethod
+    def distance(s, g):
+        """(..., features), broadcast -> (...)"""
+        return torch.linalg.vector_norm(s - g, dim=-1)
 
 
-HEADS = {"mrn": MRN}
+class Reachability(nn.Module):
+    """Can g be reached from s within the planner's horizon? As the paper's authors re-implemented RC-aux."""
+
+    def __init__(self, cfg: Head, latent: int):
+        super().__init__()
+        self.net = nn.Sequential(
+            *(nn.Linear(2 * latent, cfg.hidden), nn.LayerNorm(cfg.hidden), nn.GELU()),
+            *(nn.Linear(cfg.hidden, cfg.hidden // 2), nn.GELU(), nn.Linear(cfg.hidden // 2, 1)),
+        )
+
+    def logit(self, z_s, z_g):
+        """z (..., D), broadcast -> (...)"""
+        return self.net(torch.cat(torch.broadcast_tensors(z_s, z_g), -1)).squeeze(-1)
+
+
+class BudgetReachability(nn.Module):
+    """Can g be reached from s in at most b model steps? As RC-aux's own authors have it."""
+
+    def __init__(self, cfg: Head, latent: int):
+        super().__init__()
+        self.budget = nn.Embedding(MAX_BUDGET + 1, BUDGET_WIDTH)  # 0 steps has a row too
+        width = 4 * latent + BUDGET_WIDTH
+        self.net = nn.Sequential(
+            *(nn.LayerNorm(width), nn.Linear(width, cfg.hidden), nn.SiLU()),
+            *(nn.Linear(cfg.hidden, cfg.hidden), nn.SiLU(), nn.Linear(cfg.hidden, 1)),
+        )
+
+    def logit(self, z_s, z_g, budget):
+        """z (..., D), budget (...) whole numbers 0..MAX_BUDGET, all broadcast -> (...)"""
+        z_s, z_g, b = torch.broadcast_tensors(z_s, z_g, torch.as_tensor(budget, device=z_s.device)[..., None])
+        return self.net(torch.cat([z_s, z_g, (z_s - z_g).abs(), z_s * z_g, self.budget(b[..., 0])], -1)).squeeze(-1)
+
+
+HEADS = {"mrn": MRN, "symmetric": Symmetric, "reachability": Reachability, "budget_reachability": BudgetReachability}

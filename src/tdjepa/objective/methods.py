@@ -1,38 +1,130 @@
 """The whole objective on one screen. A method is data (params.yaml, `methods`): which terms, with which weights.
 
 L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 11 of the paper)
+
+A term takes a batch and its record of params.yaml and hands plain tensors and numbers to a pure function; `TERMS` names
+them all. A method that combines them otherwise needs no code; a new term needs its record in params.py and its line here.
 """
 
-from tdjepa.objective import prediction, temporal
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from tdjepa.model.world_model import WorldModel
+from tdjepa.objective import prediction, reachability, temporal
 from tdjepa.objective.sigreg import directions, sigreg
-from tdjepa.params import Method
+from tdjepa.params import (
+    BudgetReachability,
+    Method,
+    OneStep,
+    OpenLoop,
+    PairReachability,
+    Rollout,
+    SigReg,
+    Temporal,
+)
 from tdjepa.streams import stream, torch_stream
 
 
-def objective(model, method: Method, frames, blocks, seed: int, step: int):
-    """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions.
+@dataclass
+class Batch:
+    """What the terms share: latents, action embeddings, and one open-loop rollout for all who need it."""
+
+    model: WorldModel
+    method: Method
+    z: torch.Tensor  # (B, T, D)
+    c: torch.Tensor  # (B, T-1, E)
+    seed: int
+    step: int
+    epoch: int
+    _rolled: torch.Tensor | None = field(default=None, init=False)
+
+    @property
+    def history(self) -> int:
+        return self.model.predictor.history
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        return stream(self.seed, purpose, self.step)
+
+    def future(self, steps: int):
+        """The real latents of the first frames after the context. -> (B, steps, D)"""
+        return self.z[:, self.history : self.history + steps]
+
+    def rollout(self, steps: int):
+        """What the model makes of the logged actions, from the context frames on. -> (B, steps, D)"""
+        if self._rolled is None or self._rolled.shape[1] < steps:
+            self._rolled = self.model.rollout(self.z[:, : self.history], self.c[:, : self.history - 1 + steps])
+        return self._rolled[:, :steps]
+
+
+def one_step(b: Batch, t: OneStep):
+    return prediction.one_step(b.model.predict, b.z, b.c, b.history, t.targets == "detached")
+
+
+def rollout(b: Batch, t: Rollout):
+    steps = max(t.horizons)
+    return prediction.rollout(b.rollout(steps), b.future(steps), t.horizons)
+
+
+def open_loop(b: Batch, t: OpenLoop):
+    steps = prediction.draw_horizon(t.horizon, t.curriculum, b.epoch, b.rng("horizon"))
+    return prediction.open_loop(b.rollout(steps), b.future(steps), t.targets == "detached")
+
+
+def temporal_distance(b: Batch, t: Temporal):
+    rng, margin = b.rng("pairs"), t.margin * (b.method.window - 1)
+    other = temporal.strangers(len(b.z), rng)
+    if t.pairs == "all":
+        positive, negative = temporal.all_pairs(b.model.head, b.z, other, margin)
+    else:
+        i, j = temporal.draw_pairs(len(b.z), b.method.window, rng)
+        positive, negative = temporal.one_pair(b.model.head, b.z, i, j, other, margin)
+    return positive + negative if t.negatives else positive
+
+
+def pair_reachability(b: Batch, t: PairReachability):
+    drawn = reachability.drawn_pairs(len(b.z), b.method.window, t.horizon, b.rng("reachability"))
+    return reachability.pairs(b.model.head, b.z, *drawn, t.horizon)
+
+
+def budget_reachability(b: Batch, t: BudgetReachability):
+    rng, steps, ahead = b.rng("reachability"), t.horizon, b.method.terms.open_loop
+    if ahead:  # as its authors have it: the predictions that the open-loop term was computed from, and no further ones
+        steps = min(steps, prediction.draw_horizon(ahead.horizon, ahead.curriculum, b.epoch, b.rng("horizon")))
+    return reachability.budgets(
+        b.model.head,
+        b.z[:, b.history - 1 : b.history + t.horizon],
+        b.rollout(steps),
+        [temporal.strangers(len(b.z), rng) for _ in range(4)],
+        *(t.predicted, t.predicted_hard, t.terminal, t.terminal_predicted),
+    )
+
+
+def gaussian_latents(b: Batch, t: SigReg):
+    a = directions(b.z.shape[-1], t.directions, torch_stream(b.seed, "sigreg", b.step)).to(b.z.device)
+    return sigreg(b.z.transpose(0, 1), a, t.knots)
+
+
+TERMS = {
+    "one_step": one_step,
+    "rollout": rollout,
+    "open_loop": open_loop,
+    "temporal": temporal_distance,
+    "pair_reachability": pair_reachability,
+    "budget_reachability": budget_reachability,
+    "sigreg": gaussian_latents,
+}
+
+
+def objective(model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int):
+    """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions; epochs count from 1.
 
     -> loss, {term: its unweighted value}, z (B, T, D)
     """
-    terms, history = method.terms, model.predictor.history
-    z = model.encode(frames)  # (B, T, D)
-    c = model.action_encoder(model.standardise(blocks))  # (B, T-1, E)
-    parts = {}
-    if terms.one_step:
-        parts["one_step"] = prediction.one_step(model.predict, z, c, history, terms.one_step.targets == "detached")
-    if terms.rollout:
-        parts["rollout"] = prediction.rollout(model.rollout, z, c, history, terms.rollout.horizon)
-    if terms.temporal:
-        rng, margin = stream(seed, "pairs", step), terms.temporal.margin * (method.window - 1)
-        other = temporal.strangers(len(z), rng)
-        if terms.temporal.pairs == "all":
-            positive, negative = temporal.all_pairs(model.head, z, other, margin)
-        else:
-            i, j = temporal.draw_pairs(len(z), method.window, rng)
-            positive, negative = temporal.one_pair(model.head, z, i, j, other, margin)
-        parts["temporal"] = positive + negative if terms.temporal.negatives else positive
-    if terms.sigreg:
-        a = directions(z.shape[-1], terms.sigreg.directions, torch_stream(seed, "sigreg", step)).to(z.device)
-        parts["sigreg"] = sigreg(z.transpose(0, 1), a, terms.sigreg.knots)
-    loss = sum(getattr(terms, name).weight * value for name, value in parts.items())
+    z = model.encode(frames)
+    batch = Batch(model, method, z, model.action_encoder(model.standardise(blocks)), seed, step, epoch)
+    terms = method.terms.present()
+    parts = {name: TERMS[name](batch, term) for name, term in terms.items()}
+    loss = sum(terms[name].weight * value for name, value in parts.items())
     return loss, {name: value.detach() for name, value in parts.items()}, z

@@ -1,5 +1,7 @@
-"""Prediction losses (eqs. 2 and 10): one step ahead, and open loop over the planner's horizon."""
+"""Prediction losses: one step ahead (eq. 2), and open loop as the planner will use the model (eq. 10, and RC-aux's)."""
 
+import numpy as np
+import torch
 import torch.nn.functional as F
 
 
@@ -9,7 +11,27 @@ def one_step(predict, z, c, history: int, detach: bool):
     return F.mse_loss(predict(z[:, :history], c[:, :history]), target.detach() if detach else target)
 
 
-def rollout(roll, z, c, history: int, horizon: int):
-    """Open loop from the context frames on the logged actions, against stop-gradient latents; mean over the horizon."""
-    z_hat = roll(z[:, :history], c[:, : history - 1 + horizon])  # (B, H, D)
-    return F.mse_loss(z_hat, z[:, history : history + horizon].detach())
+def rollout(z_hat, z_future, horizons: tuple[int, ...]):
+    """Open-loop predictions against stop-gradient latents, mean over the steps; the mean over several horizons.
+
+    z_hat (B, H, D), z_future (B, H, D) -> scalar
+    """
+    target = z_future.detach()
+    return torch.stack([F.mse_loss(z_hat[:, :h], target[:, :h]) for h in horizons]).mean()
+
+
+def open_loop(z_hat, z_future, detach: bool):
+    """RC-aux: later steps count more, step k with k / (1 + ... + H). z_hat (B, H, D), z_future (B, H, D) -> scalar"""
+    target = z_future.detach() if detach else z_future
+    weights = torch.arange(1, z_hat.shape[1] + 1, device=z_hat.device, dtype=z_hat.dtype)
+    return (z_hat - target).square().mean((0, 2)) @ (weights / weights.sum())
+
+
+def longest_horizon(longest: int, curriculum: int, epoch: int) -> int:
+    """RC-aux's curriculum: grows evenly to `longest`, which it reaches in epoch `curriculum` (epochs count from 1)."""
+    return 1 + round((longest - 1) * min(1.0, epoch / curriculum))
+
+
+def draw_horizon(longest: int, curriculum: int, epoch: int, rng: np.random.Generator) -> int:
+    """One horizon for the whole batch, uniform in 1..longest_horizon."""
+    return int(rng.integers(1, longest_horizon(longest, curriculum, epoch) + 1))

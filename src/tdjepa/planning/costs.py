@@ -15,7 +15,7 @@ def make_cost(model, name: str, alpha: float):
 
     Features of the goal are computed once. A cost that the model cannot give is an error, never a silent fallback.
     """
-    if name in ("d_psi", "blend") and model.head is None:
+    if name in ("d_psi", "blend") and not hasattr(model.head, "distance"):
         raise UserError(f"cost = {name!r}: this model was trained without a temporal head; only l2 can be planned with")
 
     def against(z_goal):

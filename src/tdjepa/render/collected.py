@@ -43,7 +43,7 @@ def update_readme(params: Params, readme: Path) -> None:
 
 def inputs(p: Params) -> dict:
     """The files of this scale that exist, by the names that `render` gives them."""
-    trained = [(p.scale, env, method, seed) for env in p.envs for method in p.methods_run for seed in p.train_seeds]
+    trained = [(p.scale, *training) for training in p.trainings()]
 
     def there(paths):
         return [Path(path) for path in paths if Path(path).exists()]

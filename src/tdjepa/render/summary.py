@@ -14,7 +14,7 @@ def table(found: Inputs) -> Table:
     p = found.params
     body = []
     for env in p.envs:
-        for m in p.methods_run:
+        for m in p.methods_in(env):
             for cost in p.methods[m].costs:
                 printed = published_text(published.cell(env, m, cost))
                 ours = reproduced_text(found, found.cell(env, m, cost))

@@ -1,0 +1,169 @@
+"""A method is data: any combination of terms trains, ablations differ in one thing, continued trainings start where they say."""
+
+import csv
+
+import pytest
+import torch
+
+import phases
+from conftest import ROOT
+from tdjepa import params, training
+from tdjepa.artefacts import card_path, read_json, sha256
+from tdjepa.errors import UserError
+from tdjepa.model import checkpoint
+from tdjepa.model.world_model import build
+from tdjepa.objective.methods import TERMS
+
+ABLATIONS = {
+    "tdjepa_symmetric_head": ("head",),
+    "tdjepa_no_hinge": ("terms", "temporal", "negatives"),
+    "tdjepa_no_rollout": ("terms", "rollout"),
+}
+
+
+@pytest.fixture
+def raw():
+    return params.read_yaml(ROOT / "params.yaml")
+
+
+def test_every_term_has_its_function():
+    assert list(TERMS) == list(params.Terms.model_fields)
+
+
+def test_every_method_of_the_issue_is_run_at_smoke_and_trains(smoke, trained):
+    assert {"tdjepa", "lewm", "lewm_original", "lewm_matched", "rc_aux_tdj", "rc_aux", *ABLATIONS} <= set(
+        smoke.methods_run
+    )
+    for method in smoke.methods_run:
+        curve = list(csv.DictReader((trained / method / "curve.csv").read_text().splitlines()))
+        assert len(curve) == smoke.train.epochs
+        assert set(smoke.methods[method].terms.present()) == set(curve[0]) & set(TERMS)
+
+
+NEW = {
+    "open loop and a distance": (
+        *("symmetric", 6, ["d_psi", "l2"]),
+        {
+            "open_loop": {"weight": 1.0, "horizon": 3, "curriculum": 2, "targets": "detached"},
+            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
+        },
+    ),
+    "reachability without any prediction": (
+        *("reachability", 4, ["l2"]),
+        {"pair_reachability": {"weight": 1.0, "horizon": 3}, "sigreg": {"weight": 0.1, "directions": 8, "knots": 5}},
+    ),
+    "budgets beside a rollout": (
+        *("budget_reachability", 8, ["rc_aux"]),
+        {
+            "one_step": {"weight": 1.0, "targets": "attached"},
+            "rollout": {"weight": 1.0, "horizons": [2, 4]},
+            "budget_reachability": {
+                **{"weight": 1.0, "horizon": 4, "predicted": 1.0, "predicted_hard": 1.0},
+                **{"terminal": 0.0, "terminal_predicted": 0.0},
+            },
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_combination_that_nobody_had_before_needs_no_code(raw, data, tmp_path, name):
+    head, window, costs, terms = NEW[name]
+    raw["methods"]["mine"] = {"label": name, "window": window, "head": head, "terms": terms, "costs": costs}
+    raw["scales"]["smoke"]["methods_run"] = ["mine"]
+    raw["scales"]["smoke"]["train"] |= {"epochs": 1, "steps_per_epoch": 2}
+    raw["scales"]["smoke"]["evaluate"]["curve_epochs"] = [1]
+    cfg = params.train_slice(params.resolve(raw, "smoke"), "two_room", "mine", 1)
+    last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
+    assert last["step"] == 2
+    assert {term for term in TERMS if term in last} == set(terms)
+    weighted = sum(terms[term]["weight"] * last[term] for term in terms)
+    assert last["loss"] == pytest.approx(weighted, rel=1e-5)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_an_ablation_differs_from_the_full_model_in_one_thing(raw, scale):
+    methods = params.resolve(raw, scale).methods
+    full, continued = (methods[name].model_dump() for name in ("tdjepa", "tdjepa_continued"))
+    assert differences(full, continued) == {("label",), ("continues",), ("envs",)}
+    for name, place in ABLATIONS.items():
+        assert differences(continued, methods[name].model_dump()) == {("label",), place}
+    lewm = methods["lewm"].model_dump()
+    assert differences(lewm, methods["lewm_matched"].model_dump()) == {("label",), ("passes",)}
+    assert differences(lewm, methods["lewm_original"].model_dump()) == {("label",), ("terms", "one_step", "targets")}
+
+
+def differences(a, b, place=()):
+    """Where two nested mappings differ."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return {found for key in a.keys() | b.keys() for found in differences(a.get(key), b.get(key), (*place, key))}
+    return set() if a == b else {place}
+
+
+def test_a_method_is_run_only_where_it_says(raw):
+    raw["scales"]["paper"]["envs"] = ["two_room", "push_t"]
+    p = params.resolve(raw, "paper")
+    assert set(p.methods_in("push_t")) == set(p.methods_run)
+    assert set(p.methods_run) - set(p.methods_in("two_room")) == {*ABLATIONS, "tdjepa_continued"}
+    wanted = {path for paths in phases.Files(p).phases().values() for path in paths}
+    assert any("push_t/tdjepa_no_hinge" in path for path in wanted)
+    assert not any("two_room/tdjepa_no_hinge" in path for path in wanted)
+
+
+def test_matched_frames_and_continued_streams(smoke, data, trained, tmp_path, monkeypatch):
+    """What each optimiser step is given: how many frames, which epoch, which place in the random streams."""
+    seen, compute = [], training.objective
+
+    def objective(model, method, frames, blocks, seed, step, epoch):
+        seen.append((frames.shape[0] * frames.shape[1], step, epoch))
+        return compute(model, method, frames, blocks, seed, step, epoch)
+
+    monkeypatch.setattr(training, "objective", objective)
+
+    def steps(method, initial=None):
+        seen.clear()
+        cfg = params.train_slice(smoke, "two_room", method, 3072)
+        last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / method, initial)
+        return last["step"], sum(frames for frames, _, _ in seen), [(step, epoch) for _, step, epoch in seen]
+
+    taken, frames, calls = steps("tdjepa")
+    assert calls == [(k, 1 + k // 6) for k in range(12)]
+    assert steps("lewm")[:2] == (taken, frames / 2)
+    assert steps("lewm_matched")[:2] == (taken, frames)
+    *_, calls = steps("tdjepa_continued", trained / "tdjepa/epoch_01.safetensors")
+    assert calls == [(6 + k, 2 + k // 6) for k in range(12)]
+
+
+@pytest.mark.parametrize("method", ["tdjepa_continued", *ABLATIONS])
+def test_a_continued_training_starts_from_the_checkpoint(smoke, trained, method):
+    cfg = params.train_slice(smoke, "two_room", method, 3072)
+    source = trained / "tdjepa/epoch_01.safetensors"
+    fresh, model = (build(cfg.model, cfg.method.head, 32, 10, cfg.seed) for _ in range(2))
+    assert checkpoint.start_from(source, model, cfg) == {"initial": source}
+    _, _, tensors = checkpoint.read(source, {})
+    for name, tensor in model.state_dict().items():
+        is_fresh = name.startswith("head.") and method == "tdjepa_symmetric_head"
+        assert torch.equal(tensor, fresh.state_dict()[name] if is_fresh else tensors[name]), name
+    card = read_json(card_path(trained / method / "epoch_02.safetensors"))
+    assert card["inputs"]["initial"] == sha256(source)
+    assert card["params"]["method"]["continues"] == {"method": "tdjepa", "epoch": 1}
+
+
+def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained):
+    def start(method, path, **changes):
+        cfg = params.train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
+        checkpoint.start_from(path and trained / path, build(cfg.model, cfg.method.head, 32, 10, 0), cfg)
+
+    with pytest.raises(UserError, match="--initial: the checkpoint of tdjepa, epoch 1, is needed"):
+        start("tdjepa_no_hinge", None)
+    with pytest.raises(UserError, match="the method continues no other"):
+        start("tdjepa", "tdjepa/epoch_01.safetensors")
+    with pytest.raises(UserError, match="trained with epoch = 2, expected 1"):
+        start("tdjepa_no_hinge", "tdjepa/epoch_02.safetensors")
+    with pytest.raises(UserError, match="trained with method_name = 'lewm', expected 'tdjepa'"):
+        start("tdjepa_no_hinge", "lewm/epoch_01.safetensors")
+    with pytest.raises(UserError, match="trained with seed = 3072, expected 3073"):
+        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", seed=3073)
+    wider = smoke.model.model_copy(update={"latent": 12})
+    with pytest.raises(UserError, match=r"epoch_01\.safetensors: tensor head\.trunk\.0\.weight has no counterpart"):
+        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", model=wider)
