@@ -15,7 +15,8 @@ from clone import NOTHING, Clone
 
 pytestmark = pytest.mark.pipeline
 
-TRAININGS = [f"two_room_{method}_{seed}" for method in ("tdjepa", "lewm") for seed in (3072, 3073)]
+METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # the last continues the first
+TRAININGS = [f"two_room_{method}_{seed}" for method in METHODS for seed in (3072, 3073)]
 REPORT = {"judge", "render", "paper"}
 AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose") for t in TRAININGS} | REPORT
 TRAIN = {f"train_{t}" for t in TRAININGS}
@@ -46,7 +47,7 @@ def first_run(folder):
     clone = Clone.of_project(folder / "first run")
     clone.change("scale", "smoke")
     clone.change("scales.smoke.envs", ["two_room"])
-    clone.change("scales.smoke.methods_run", ["tdjepa", "lewm"])
+    clone.change("scales.smoke.methods_run", METHODS)
     clone.change("scales.smoke.train_seeds", [3072, 3073])
     clone.change("scales.smoke.recipes", [])
     clone.change("scales.smoke.train.steps_per_epoch", 40)  # long enough to be killed in
@@ -132,6 +133,12 @@ def test_changed_parameter_by_snakemake(first_run, changed_by_snakemake, folder)
         clone.dvc("repro")
     assert jobs == set()
     settled(clone)
+
+
+def test_a_continued_training_follows_the_one_before(clone):
+    for method, reached in (("tdjepa", "tdjepa"), ("tdjepa_no_hinge", "tdjepa_no_hinge")):
+        clone.change("scales.smoke.recipes", [{"when": {"method": method}, "train": {"lr": 2e-3}}])
+        assert clone.planned() == {job for job in EVERYTHING if reached in job} | REPORT
 
 
 def test_checkout_of_an_older_commit_and_back(first_run, changed_by_snakemake, folder):

@@ -5,7 +5,7 @@ from tdjepa.params import Params
 
 NOT_RUN = "not run"
 ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube": "OGB-Cube"}
-COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend", "rc_aux": "RC-aux"}
+COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}
 FLOORS = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
 SOLVERS = {"cem": "CEM", "icem": "iCEM"}
 
