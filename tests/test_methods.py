@@ -123,7 +123,7 @@ def test_matched_frames_and_continued_streams(smoke, data, trained, tmp_path, mo
     def steps(method, initial=None):
         seen.clear()
         cfg = params.train_slice(smoke, "two_room", method, 3072)
-        last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / method, initial)
+        last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / method, initial=initial)
         return last["step"], sum(frames for frames, _, _ in seen), [(step, epoch) for _, step, epoch in seen]
 
     taken, frames, calls = steps("tdjepa")
