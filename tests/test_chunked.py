@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conftest import ROOT
 from library import HDF5Dataset
 from tdjepa import artefacts, evaluation, params
+from tdjepa.cli import main
 from tdjepa.data import chunked, collect, sheet
 from tdjepa.data.chunked import ChunkedStore, WindowStream, create_chunked, open_store, pack
 from tdjepa.data.store import Store
@@ -105,6 +107,17 @@ def test_there_and_back_again_are_the_same_bytes(plain, packed, tmp_path):
     assert (tmp_path / "plain.h5").read_bytes() == plain.path.read_bytes()
     assert card["storage"] == "plain"
     assert card["length_mean"] == artefacts.verified(plain.path)["length_mean"]
+
+
+def test_the_verb_packs_and_unpacks(plain, packed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    there, back = tmp_path / "there.h5", tmp_path / "back.h5"
+    assert main(["pack", "--episodes", str(plain.path), "--out", str(there)]) == 0
+    assert main(["pack", "--episodes", str(there), "--storage", "plain", "--out", str(back)]) == 0
+    assert there.read_bytes() == packed.read_bytes()
+    assert back.read_bytes() == plain.path.read_bytes()
+    assert main(["pack", "--episodes", str(back), "--out", str(back)]) == 2
+    assert "is the file that is read" in capsys.readouterr().err
 
 
 def test_a_collection_written_packed_is_the_packed_collection(smoke, packed, tmp_path):

@@ -64,7 +64,15 @@ def argument_parser() -> argparse.ArgumentParser:
     docs = file("docs", "copy the table into this file, between its marks")
     some = (("--env",), {"action": "append", "help": "environment (again for a second one; default: all four)"})
     verb("floors", floors, "random, zero action and replay on all test pairs, as a table", some, params, scale, docs)
-    verb("pack", pack, "the same episodes in the other storage", env, *data, STORAGE, file("out", "new file"))
+    verb(
+        "pack",
+        pack,
+        "the same episodes in the other storage",
+        env,
+        *data,
+        STORAGE,
+        file("out", "new file", required=True),
+    )
     verb("sheet", sheet, "a contact sheet of a data set, as PNG", env, *data, out)
     verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
     verb(
@@ -213,12 +221,11 @@ def pack(args):
     p = _params(args)
     _known(p, args)
     episodes = args.episodes or Path(layout.episodes(p.scale, args.env))
-    out = args.out or episodes.with_name(f"{args.storage}.h5")
-    if out.resolve() == episodes.resolve():
-        raise UserError(f"--out {out}: is the file that is read; name another one")
-    card = chunked.pack(episodes, out, args.storage)
+    if args.out.resolve() == episodes.resolve():
+        raise UserError(f"--out {args.out}: is the file that is read; name another one")
+    card = chunked.pack(episodes, args.out, args.storage)
     shown = ("episodes", "rows", "raw_bytes", "bytes", "sha256")
-    _done(**{name: card[name] for name in shown}, file=out)
+    _done(**{name: card[name] for name in shown}, file=args.out)
 
 
 def sheet(args):
