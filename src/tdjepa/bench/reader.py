@@ -3,11 +3,7 @@
 Wall clock, median of five rounds, the start of the stream included; the library without workers, in this process (it unpacks
 all 40 rows that a window spans, we the 8 that are used). A busy machine lowers all rates: `load` is reported beside them.
 
-What it means: measured on 2 shared cores (load 4) with 3.2 GB of Two-Room, windows of 8 frames, frameskip 5: 1335 windows/s
-when asked, 1002 with one worker, 1361 with two, 831 with two from a cold page cache; the library 203; 0.35 to 0.5 ms of CPU a
-window. A step of the paper takes 128 windows. Assuming (not measured: there is no GPU here) 0.3 to 0.6 s a step on the GPU,
-it asks for 213 to 427 windows/s: one worker feeds it with Two-Room or Push-T. Frames of Reacher cost about twice as much
-CPU (see data/chunked.py), so about 500 windows/s a worker: two workers keep the faster GPU fed with a margin of two.
+What it means for the paper scale, with measured figures: docs/environments.md, "Storage".
 Four batches in flight need 617 MB (of memory_mb = 700), whatever the size of the file. 350 GB of raw frames become 12 GB
 (as Two-Room, 1/30) to 56 GB (as Reacher, 1/6), and 427 windows/s are 3400 reads/s and 17 to 83 MB/s: fine for an SSD or a
 page cache that holds the file, too much for one spinning disk.
