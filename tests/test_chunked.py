@@ -9,14 +9,19 @@ import tracemalloc
 import h5py
 import hdf5plugin
 import numpy as np
+import pandas as pd
 import pytest
 
+from conftest import ROOT
 from library import HDF5Dataset
-from tdjepa.data import chunked
-from tdjepa.data.chunked import ChunkedStore, WindowStream, compress, create_chunked, open_store
+from tdjepa import artefacts, evaluation, params
+from tdjepa.cli import main
+from tdjepa.data import chunked, collect, sheet
+from tdjepa.data.chunked import ChunkedStore, WindowStream, create_chunked, open_store, pack
 from tdjepa.data.store import Store
+from tdjepa.diagnostics import run as diagnosis
 from tdjepa.errors import UserError
-from tdjepa.mining import windows
+from tdjepa.mining import mine, windows
 
 WINDOW, FRAMESKIP, BATCH = 4, 5, 16
 
@@ -29,7 +34,7 @@ def plain(data):
 @pytest.fixture(scope="module")
 def packed(plain, tmp_path_factory):
     path = tmp_path_factory.mktemp("packed") / "episodes.h5"
-    compress(plain, path)
+    pack(plain.path, path)
     return path
 
 
@@ -71,8 +76,8 @@ def test_a_packed_store_answers_like_the_mapped_one(plain, packed):
     for name in ("length", "offset", "action", "state"):
         assert np.array_equal(getattr(store, name), getattr(plain, name), equal_nan=True)
     assert np.array_equal(store.row([3, 1], [2, 0]), plain.row([3, 1], [2, 0]))
-    for mine, theirs in zip(store.action_statistics([0, 2]), plain.action_statistics([0, 2]), strict=True):
-        assert np.array_equal(mine, theirs)
+    for ours, theirs in zip(store.action_statistics([0, 2]), plain.action_statistics([0, 2]), strict=True):
+        assert np.array_equal(ours, theirs)
 
 
 def test_frames_are_indexed_like_an_array(plain, packed):
@@ -86,14 +91,60 @@ def test_frames_are_indexed_like_an_array(plain, packed):
 
 
 def test_all_columns_and_facts_are_kept_and_bytes_are_reproduced(plain, packed, tmp_path):
-    card = compress(plain, tmp_path / "again.h5")
+    card = pack(plain.path, tmp_path / "again.h5")
     assert (tmp_path / "again.h5").read_bytes() == packed.read_bytes()
     assert card["raw_bytes"] == plain.pixels.nbytes > card["bytes"]
-    assert (card["env"], card["rows"], card["verb"]) == ("two_room", len(plain.pixels), "compress")
-    with h5py.File(packed) as mine, h5py.File(plain.path) as theirs:
-        assert set(mine) == set(theirs)
+    assert (card["env"], card["rows"], card["verb"]) == ("two_room", len(plain.pixels), "pack")
+    assert artefacts.verified(tmp_path / "again.h5") == card
+    with h5py.File(packed) as ours, h5py.File(plain.path) as theirs:
+        assert set(ours) == set(theirs)
         for name in theirs:  # through HDF5's own filters, so its checksum agrees too
-            assert np.array_equal(mine[name][:], theirs[name][:], equal_nan=theirs[name].dtype.kind == "f")
+            assert np.array_equal(ours[name][:], theirs[name][:], equal_nan=theirs[name].dtype.kind == "f")
+
+
+def test_there_and_back_again_are_the_same_bytes(plain, packed, tmp_path):
+    card = pack(packed, tmp_path / "plain.h5", "plain")
+    assert (tmp_path / "plain.h5").read_bytes() == plain.path.read_bytes()
+    assert card["storage"] == "plain"
+    assert card["length_mean"] == artefacts.verified(plain.path)["length_mean"]
+
+
+def test_the_verb_packs_and_unpacks(plain, packed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    there, back = tmp_path / "there.h5", tmp_path / "back.h5"
+    assert main(["pack", "--episodes", str(plain.path), "--out", str(there)]) == 0
+    assert main(["pack", "--episodes", str(there), "--storage", "plain", "--out", str(back)]) == 0
+    assert there.read_bytes() == packed.read_bytes()
+    assert back.read_bytes() == plain.path.read_bytes()
+    assert main(["pack", "--episodes", str(back), "--out", str(back)]) == 2
+    assert "is the file that is read" in capsys.readouterr().err
+
+
+def test_a_collection_written_packed_is_the_packed_collection(smoke, packed, tmp_path):
+    cfg = params.collect_slice(smoke, "two_room").model_copy(update={"storage": "packed"})
+    for name in ("a.h5", "b.h5"):
+        card = collect.run(cfg, tmp_path / name)
+        assert card["storage"] == "packed"
+        assert (tmp_path / name).read_bytes() == packed.read_bytes()
+
+
+def test_every_verb_reads_packed_episodes(smoke, data, packed, trained, tmp_path):
+    """Mined, evaluated and drawn from the packed file, all is as from the mapped one."""
+    mine.run(params.mine_slice(smoke, "two_room"), packed, tmp_path / "mined")
+    for name in ("split.json", "pairs.parquet"):
+        assert (tmp_path / "mined" / name).read_bytes() == (data / "mined" / name).read_bytes()
+    tables = []
+    for episodes, mined in ((packed, tmp_path / "mined"), (data / "episodes.h5", data / "mined")):
+        cfg = params.evaluate_slice(smoke, "two_room", "floors", 0)
+        tables.append(evaluation.run_floors(cfg, episodes, mined / "test.json", tmp_path / "rows.parquet"))
+        cfg = params.diagnose_slice(smoke, "two_room", "lewm", 3072)
+        checkpoint, files = trained / "lewm/epoch_02.safetensors", (tmp_path / "p.parquet", tmp_path / "a.json")
+        diagnosis.run(cfg, episodes, mined / "pairs.parquet", checkpoint, *files)
+        tables.append(pd.read_parquet(files[0]))
+        sheet.run(episodes, tmp_path / f"{len(tables)}.png")
+    pd.testing.assert_frame_equal(tables[0], tables[2])
+    pd.testing.assert_frame_equal(tables[1], tables[3])
+    assert (tmp_path / "2.png").read_bytes() == (tmp_path / "4.png").read_bytes()
 
 
 def test_the_library_opens_the_file_and_sees_the_same_windows(packed):
@@ -235,5 +286,5 @@ def test_foreign_files(plain, tmp_path):
 def test_a_full_disk_leaves_nothing(plain, tmp_path, monkeypatch):
     monkeypatch.setattr(chunked.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
     with pytest.raises(UserError, match="no space left"):
-        compress(plain, tmp_path / "full.h5")
+        pack(plain.path, tmp_path / "full.h5")
     assert not list(tmp_path.iterdir())

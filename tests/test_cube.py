@@ -118,6 +118,10 @@ def test_actions_are_those_of_the_librarys_expert(library_env, monkeypatch):
 def test_the_expert_succeeds_and_few_goals_are_trivial(demos):
     assert len(demos.reached) >= EPISODES
     assert demos.reached.mean() >= 0.92
+    assert demos.facts["targets"] == len(demos.reached)
+    assert demos.facts["targets_reached"] == demos.reached.sum()
+    assert demos.facts["targets_per_episode"] == len(demos.reached) / EPISODES
+    assert 0.05 < demos.facts["lifted_share"] < 0.95
     assert collect.trivial(make("cube"), demos, 25).mean() < 0.30
     assert np.abs(np.nan_to_num(demos.action)).max() <= 1
 

@@ -15,7 +15,7 @@ def dependence(p: params.Params) -> dict[str, list]:
     """Everything of the parameters that reaches the jobs of each phase: their slices and the names of their files."""
     files, trainings = phases.Files(p), p.trainings()
     each = {phase: list(paths) for phase, paths in files.phases().items()}
-    each["collect"] += [params.collect_slice(p, env) for env in p.envs]
+    each["collect"] += [cut(p, env) for env in p.envs for cut in (params.collect_slice, params.fetch_slice)]
     each["mine"] += [params.mine_slice(p, env) for env in p.envs]
     each["train"] += [params.train_slice(p, *t) for t in trainings]
     each["evaluate"] += [params.evaluate_slice(p, *t) for t in trainings]
@@ -33,7 +33,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "methods_run": p.methods_run[:1],
         "train_seeds": p.train_seeds[:1],
         "collect": p.collect.model_copy(update={"seed": 1}),
-        "fetch": p.fetch.model_copy(update={"mirrors": ("http://localhost",)}),
+        "fetch": p.fetch.model_copy(update={"sha256": dict.fromkeys(p.envs, "0" * 64)}),
         "mine": p.mine.model_copy(update={"frameskip": 1, "goal_offset": 1}),
         "model": p.model.model_copy(update={"latent": 1}),
         "train": p.train.model_copy(update={"epochs": 1}),

@@ -28,8 +28,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clone import Clone
 from tdjepa import artefacts
 from tdjepa.data import archive, convert, released
+from tdjepa.data.chunked import ChunkedStore
 from tdjepa.data.download import Broken, Expected, Failed, Patience, Remote, download
 from tdjepa.data.source import RELEASED, Limits, Source
 from tdjepa.data.source import released as released_source
@@ -642,6 +644,17 @@ def test_the_store_opens_what_was_converted(tmp_path, monkeypatch, env, index, l
         assert np.array_equal(file["step_idx"][:], np.concatenate([np.arange(n) for n in LENGTHS]))
 
 
+def test_packed_and_plain_conversions_hold_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(convert, "MEMORY", 20 * SIDE * SIDE * 3)  # several blocks
+    found = convert.open_released(write_released(tmp_path / "theirs.h5", columns("push_t")), "push_t")
+    for name, storage in (("a.h5", "packed"), ("b.h5", "packed"), ("plain.h5", "plain")):
+        convert.convert(found, tmp_path / name, storage=storage)
+    assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
+    mine, plain = ChunkedStore(tmp_path / "a.h5"), Store(tmp_path / "plain.h5")
+    assert np.array_equal(mine.pixels[:], plain.pixels)
+    assert np.array_equal(mine.state, plain.state)
+
+
 @pytest.mark.parametrize("env", convert.COLUMNS)
 def test_converted_states_are_as_wide_as_the_environments(env):
     assert make(env).state.shape[1] == convert.COLUMNS[env]["state"].width
@@ -794,7 +807,11 @@ def test_mirrors_are_tried_in_order_and_a_local_one_is_read_where_it_lies(serve,
     right.mkdir()
     (right / "tworoom.tar.zst").write_bytes(two_room)
     source = source_of(Mirror(two_room), serve(wrong), "file:///nowhere/{file}", right.as_uri() + "/{file}")
-    fetch(source, tmp_path / "out/episodes.h5")
+    card = fetch(source, tmp_path / "out/episodes.h5")
+    other = source.model_copy(update={"mirrors": (right.as_uri() + "/{file}",)})
+    assert (
+        fetch(other, tmp_path / "out/episodes.h5") == card
+    )  # the same file from elsewhere: nothing is to be made again
     assert len(wrong.asked) == 1
     assert leftovers(tmp_path / "out/released") == [".tworoom.tar.zst.lock"]
     assert (right / "tworoom.tar.zst").read_bytes() == two_room
@@ -814,6 +831,7 @@ def test_when_nothing_is_reachable_the_message_names_each_mirror_and_the_generat
         f"127.0.0.1:{port}/.*Connection refused .tried 2 times.*HTTP 404.*nowhere/tworoom.tar.zst: no such file", text
     )
     assert "`tdjepa collect --env two_room` generates data instead" in text
+    assert "collect.source.two_room: generated in params.yaml" in text
 
 
 def test_an_interrupted_conversion_leaves_no_file_and_starts_from_what_was_unpacked(
@@ -863,6 +881,40 @@ def test_a_machine_without_the_simulator_still_gets_the_data(serve, tmp_path, tw
     card = fetch(source_of(mirror, serve(mirror)), tmp_path / "episodes.h5")
     assert card["simulator"] == "not asked: RuntimeError: no display"
     assert card["trivial_share"] is None
+
+
+# In the workflow ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.pipeline
+def test_one_word_chooses_the_source_and_another_mirror_makes_nothing_again(serve, data, tmp_path):
+    """A data set of ours, served as if it were the released one: it has the columns."""
+    mirror = Mirror(packed(data / "episodes.h5"))
+    clone = Clone.of_project(tmp_path / "a clone")
+    clone.change("scale", "smoke")
+    clone.change("scales.smoke.envs", ["two_room", "reacher"])
+    assert clone.planned("collect_all") == {"collect_two_room", "collect_reacher"}
+    clone.change("scales.smoke.collect.source.two_room", "released")
+    clone.change("scales.smoke.collect.storage", "packed")
+    clone.change("scales.smoke.envs", ["two_room"])
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    clone.change("fetch.mirrors", [nowhere])
+    said = clone.snakemake("mine_all", status=1)
+    assert "Connection refused" in said
+    assert "collect.source.two_room: generated in params.yaml" in said
+    clone.change("fetch.mirrors", [serve(mirror)])
+    clone.change("fetch.sha256", {"two_room": sha(mirror.body)})
+    with clone.executed() as jobs:
+        clone.snakemake("mine_all")
+    assert jobs == {"fetch_two_room", "mine_two_room"}
+    got, given = ChunkedStore(clone.path / "data/smoke/episodes/two_room/episodes.h5"), Store(data / "episodes.h5")
+    assert np.array_equal(got.pixels[:], given.pixels)
+    assert np.array_equal(got.state, given.state)
+    clone.change("fetch.mirrors", [nowhere])
+    assert clone.planned("mine_all") == set()
+    clone.change("scales.smoke.collect.source.two_room", "generated")
+    assert clone.planned("mine_all") == {"collect_two_room", "mine_two_room"}
 
 
 # Sources --------------------------------------------------------------------------------------------------------------

@@ -70,6 +70,8 @@ BAD = [
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
     (("recipes",), [{"when": {}, "train": {"batches": 3}}], "train.batches = 3", "no such key"),
     (("train_seeds",), ["3072"], "train_seeds.0 = '3072'", "integer"),
+    (("collect", "source"), {"two_room": "realesed"}, "collect.source.two_room = 'realesed'", "'released'"),
+    (("collect", "storage"), "zipped", "collect.storage = 'zipped'", "'packed'"),
 ]
 
 
@@ -153,6 +155,14 @@ def test_a_slice_holds_what_its_job_needs_and_nothing_else(raw):
 
     old, new = slices(before), slices(after)
     assert {name for name in old if params.slice_json(old[name]) != params.slice_json(new[name])} == {"lewm"}
+
+
+def test_another_mirror_changes_no_slice_and_another_checksum_does(raw):
+    before = params.fetch_slice(params.resolve(raw, "paper"), "cube")
+    raw["fetch"]["mirrors"] = ["http://localhost:1"]
+    assert params.fetch_slice(params.resolve(raw, "paper"), "cube") == before
+    raw["fetch"]["sha256"] = {"cube": "0" * 64}
+    assert params.fetch_slice(params.resolve(raw, "paper"), "cube") != before
 
 
 def test_committed_schema_is_the_generated_one(raw):

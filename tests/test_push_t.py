@@ -90,9 +90,9 @@ def pairs(store: Store, n: int) -> np.ndarray:
 
 def runs(episodes: list, n: int, steps: int):
     """n times: the states along `steps` steps that touch the block, and the actions; (n, steps + 1, 10), (n, steps, 2)"""
-    states = np.concatenate([s for s, _, _ in episodes])
-    actions = np.concatenate([np.vstack([a, np.full((1, 2), np.nan)]) for _, a, _ in episodes])
-    rows = touching(states, np.repeat(np.arange(len(episodes)), [len(s) for s, _, _ in episodes]), n, steps)
+    states = np.concatenate([s for s, _, _, _ in episodes])
+    actions = np.concatenate([np.vstack([a, np.full((1, 2), np.nan)]) for _, a, _, _ in episodes])
+    rows = touching(states, np.repeat(np.arange(len(episodes)), [len(s) for s, _, _, _ in episodes]), n, steps)
     return np.stack([states[rows + t] for t in range(steps + 1)], 1), np.stack(
         [actions[rows + t] for t in range(steps)], 1
     )
@@ -213,9 +213,26 @@ def test_the_demonstrator_solves_the_task_and_the_card_says_so(collected, expert
     assert (np.abs(np.nan_to_num(store.action)) <= 1).all()
     assert card["trivial_share"] < 0.05
     assert 0.5 < card["success_share"] < 1  # some episodes are the weak policy's
-    solved = [push_t.reached(states[-1:], goal[None])[0] for states, _, goal in experts]
+    solved = [push_t.reached(states[-1:], goal[None])[0] for states, _, goal, _ in experts]
     assert np.mean(solved) >= 0.8
-    moves = np.concatenate([np.diff(states[:, :2], axis=0) for states, _, _ in experts])
+    facts = card["environment"]
+    expert, shares = facts["expert_share"]["realised"], facts["success_share_by_demonstrator"]
+    assert facts["expert_share"]["asked"] == 0.75
+    assert (expert * card["episodes"]).is_integer()
+    assert shares["expert"] > 0.6 > 0.2 > shares["weak"]
+    assert expert * shares["expert"] + (1 - expert) * shares["weak"] == pytest.approx(card["success_share"])
+    assert facts["contact_share"] == push_t_physics.contact(store.state).mean() > 0.1
+    assert facts["block_way_px"]["mean"] > 50
+
+
+def test_a_mixture_of_one_demonstrator_says_nothing_of_the_other(experts):
+    states = tuple(states for states, _, _, _ in experts[:2])
+    facts = push_t.mixture(states, np.array([True, False]), np.array([True, True]), data(expert_share=1.0))
+    assert facts["success_share_by_demonstrator"] == {"expert": 0.5, "weak": None}
+
+
+def test_the_experts_moves_are_small(experts):
+    moves = np.concatenate([np.diff(states[:, :2], axis=0) for states, _, _, _ in experts])
     assert np.percentile(np.hypot(*moves.T), 99) < 25
 
 

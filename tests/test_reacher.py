@@ -162,6 +162,7 @@ def test_collected_pairs_replay_exactly_in_states_and_frames(data):
         np.testing.assert_array_equal(env.render(store.image_size), store.pixels[first + t + 1])
     assert env.success(store.state[first + 25]).all()
     assert card["trivial_share"] < 0.05
+    assert card["success_share"] is None  # random actions are after nothing
 
 
 @needs_gl

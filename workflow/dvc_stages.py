@@ -16,7 +16,7 @@ from sources import sources, texts
 from tdjepa.params import ENVS
 
 SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
-    "collect": ("envs", "collect", "mine"),
+    "collect": ("envs", "collect", "fetch", "mine"),
     "mine": ("envs", "mine"),
     "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
     "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate"),
@@ -27,7 +27,7 @@ SECTIONS = {  # the sections of params.yaml that a phase's slices and file names
     ),
     "paper": (),
 }
-VERBS = {phase: (phase,) for phase in PHASES} | {"evaluate": ("evaluate", "diagnose")}
+VERBS = {phase: (phase,) for phase in PHASES} | {"collect": ("collect", "fetch"), "evaluate": ("evaluate", "diagnose")}
 RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate"}  # the others: report
 
 EPISODES, MINED = "data/${scale}/episodes", "data/${scale}/mined"

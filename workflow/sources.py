@@ -14,6 +14,7 @@ IMPORTS_ENVS_BY_NAME = "tdjepa.envs.base"
 NOT_COUNTED = {"tdjepa.cli", "tdjepa.params"}
 VERBS = {  # verb -> the module that does its work
     "collect": "tdjepa.data.collect",
+    "fetch": "tdjepa.data.released",
     "mine": "tdjepa.mining.mine",
     "train": "tdjepa.training",
     "evaluate": "tdjepa.evaluation",

@@ -60,7 +60,20 @@ def argument_parser() -> argparse.ArgumentParser:
     episodes = file("episodes", "episodes.h5")
     verb("collect", collect, "make demonstrations of one environment", env, *common, out)
     verb("fetch", fetch, "the released demonstrations instead of collected ones", env, *common, MIRROR, TRUST, out)
-    verb("sheet", sheet, "a contact sheet of a data set, as PNG", env, params, scale, episodes, out)
+    data = (params, scale, episodes)
+    docs = file("docs", "copy the table into this file, between its marks")
+    some = (("--env",), {"action": "append", "help": "environment (again for a second one; default: all four)"})
+    verb("floors", floors, "random, zero action and replay on all test pairs, as a table", some, params, scale, docs)
+    verb(
+        "pack",
+        pack,
+        "the same episodes in the other storage",
+        env,
+        *data,
+        STORAGE,
+        file("out", "new file", required=True),
+    )
+    verb("sheet", sheet, "a contact sheet of a data set, as PNG", env, *data, out)
     verb("mine", mine, "split, locked manifests and held-out pairs of a data set", env, *common, episodes, out)
     initial = file("initial", "checkpoint to continue from, for a method with `continues`", nargs="?")
     verb(
@@ -102,6 +115,10 @@ def argument_parser() -> argparse.ArgumentParser:
     return parser
 
 
+STORAGE = (
+    ("--storage",),
+    {"choices": ("plain", "packed"), "default": "packed", "help": "of the new file (default packed)"},
+)
 MIRROR = (("--mirror",), {"action": "append", "help": "fetch from this URL instead (again for a second choice)"})
 TRUST = (
     ("--trust-first-use",),
@@ -182,18 +199,34 @@ def fetch(args):
 
     cfg, scale = _slice(args, params.FetchSlice, lambda p: params.fetch_slice(p, args.env))
     out = _path(args.out, scale, scale and layout.episodes(scale, cfg.env), "--out")
-    there = source.released(cfg.env, tuple(args.mirror), cfg.source.sha256) if args.mirror else cfg.source
+    mirrors = tuple(args.mirror or _params(args).fetch.mirrors)
     card = released.run(
         cfg.env,
-        there,
+        source.released(cfg.env, mirrors, cfg.source.sha256),
         out,
         cache=Path("data", "released"),  # one archive serves all scales
         image_size=cfg.image_size,
+        episodes=cfg.episodes,
+        storage=cfg.storage,
         goal_offset=cfg.goal_offset,
         trust_first_use=args.trust_first_use,
     )
     shown = ("episodes", "rows", "length_mean", "success_share", "trivial_share", "checksum", "sha256")
     _done(**{name: card[name] for name in shown}, file=out)
+
+
+def pack(args):
+    from tdjepa import layout
+    from tdjepa.data import chunked
+
+    p = _params(args)
+    _known(p, args)
+    episodes = args.episodes or Path(layout.episodes(p.scale, args.env))
+    if args.out.resolve() == episodes.resolve():
+        raise UserError(f"--out {args.out}: is the file that is read; name another one")
+    card = chunked.pack(episodes, args.out, args.storage)
+    shown = ("episodes", "rows", "raw_bytes", "bytes", "sha256")
+    _done(**{name: card[name] for name in shown}, file=args.out)
 
 
 def sheet(args):
@@ -263,6 +296,22 @@ def evaluate(args):
     for key, rate in (table.groupby(["method", "cost", "epoch"]).success.mean() * 100).items():
         print(f"  {' '.join(map(str, key)):<20} {rate:5.1f} %")
     _done(rows=len(table), file=out)
+
+
+def floors(args):
+    from tdjepa import floors
+    from tdjepa.params import ENVS
+    from tdjepa.render.collected import around, insert
+
+    p, envs = _params(args), tuple(args.env or ENVS)
+    if unknown := set(envs) - set(ENVS):
+        raise UserError(f"--env {min(unknown)}: must be one of {', '.join(ENVS)}")
+    if args.docs:
+        around(args.docs, f"floors:{p.scale}")  # a mistake shall not wait until all is evaluated
+    text = floors.run(p, envs).to_markdown()
+    print(text, end="")
+    if args.docs:
+        insert(args.docs, f"floors:{p.scale}", text)
 
 
 def diagnose(args):

@@ -25,6 +25,11 @@ def rows(scale: str, env: str, method: str, seed: int | str = "") -> Path:
     return Path("results", scale, "rows", env, f"{method}_{seed}.parquet" if seed != "" else f"{method}.parquet")
 
 
+def floors(scale: str, env: str) -> Path:
+    """Rows of the floors on all test pairs: about the environment, not for the report, which compares on fewer."""
+    return Path("results", scale, "floors", f"{env}.parquet")
+
+
 def diagnostic(scale: str, env: str, method: str, seed: int | str, name: str) -> Path:
     """pairs.parquet (alignment and calibration) or aliasing.json."""
     return Path("results", scale, "diagnostics", env, f"{method}_{seed}_{name}")

@@ -28,6 +28,7 @@ Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ImageSize = Annotated[int, Field(ge=16, le=224)]
 MAX_BUDGET = 5  # model steps that a budget-conditioned head knows: the planner's horizon
+Storage = Literal["plain", "packed"]
 
 
 class Record(BaseModel):
@@ -69,7 +70,9 @@ class PushTData(Record):
 class CubeData(Record):
     episodes: Count
     max_steps: Count = Field(description="steps of every episode: the expert gets a new target whenever it is done")
-    action_noise: Weight
+    action_noise: Weight = Field(
+        description="most noise of an episode; its level is drawn from 0 to this: std on x, y, z, 3x on yaw, 10x on the gripper"
+    )
     image_size: ImageSize
 
 
@@ -79,6 +82,12 @@ DATA = {"two_room": TwoRoomData, "reacher": ReacherData, "push_t": PushTData, "c
 class Collect(Record):
     seed: Seed
     min_length: Count = Field(description="shorter episodes cannot hold a start and a goal and are dropped")
+    storage: Storage = Field(
+        description="plain: frames memory-mapped; packed: LZ4, a thirtieth to a sixth of the bytes"
+    )
+    source: dict[Env, Literal["generated", "released"]] = Field(
+        description="generated: collected here, as the sections below say; released: fetched, the first `episodes` of the file"
+    )
     two_room: TwoRoomData
     reacher: ReacherData
     push_t: PushTData
@@ -86,7 +95,7 @@ class Collect(Record):
 
 
 class Fetch(Record):
-    """The released demonstrations instead of collected ones."""
+    """Where released demonstrations come from; what they are is in data/source.py."""
 
     mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = Field(
         description="tried in order: the base URL of a hub, or a URL with {file} in it"
@@ -439,6 +448,7 @@ class Params(Record):
             if m not in self.methods
         ]
         problems += [f"evaluate.protocol: has no entry for {e!r}" for e in self.envs if e not in self.evaluate.protocol]
+        problems += [f"collect.source: has no entry for {e!r}" for e in self.envs if e not in self.collect.source]
         if max(self.evaluate.curve_epochs, default=0) > self.train.epochs:
             problems.append(
                 f"evaluate.curve_epochs: {max(self.evaluate.curve_epochs)} is beyond train.epochs: {self.train.epochs}"
@@ -509,6 +519,7 @@ class CollectSlice(Record):
     seed: Seed
     min_length: Count
     goal_offset: Count = Field(description="for the share of trivial goals in the card")
+    storage: Storage = "plain"
     data: TwoRoomData | ReacherData | PushTData | CubeData
 
     @model_validator(mode="before")
@@ -521,9 +532,13 @@ class CollectSlice(Record):
 
 
 class FetchSlice(Record):
+    """What is fetched, not from where: a checksum says that another mirror gives the same file."""
+
     env: Env
     source: Source
+    episodes: Count
     image_size: ImageSize
+    storage: Storage
     goal_offset: Count
 
 
@@ -571,15 +586,22 @@ class DiagnoseSlice(Record):
 def collect_slice(p: Params, env: str) -> CollectSlice:
     c = p.collect
     return CollectSlice(
-        env=env, seed=c.seed, min_length=c.min_length, goal_offset=p.mine.goal_offset, data=getattr(c, env)
+        env=env,
+        seed=c.seed,
+        min_length=c.min_length,
+        goal_offset=p.mine.goal_offset,
+        storage=c.storage,
+        data=getattr(c, env),
     )
 
 
 def fetch_slice(p: Params, env: str) -> FetchSlice:
     return FetchSlice(
         env=env,
-        source=released(env, p.fetch.mirrors, p.fetch.sha256.get(env)),
+        source=released(env, sha256=p.fetch.sha256.get(env)),
+        episodes=getattr(p.collect, env).episodes,
         image_size=getattr(p.collect, env).image_size,
+        storage=p.collect.storage,
         goal_offset=p.mine.goal_offset,
     )
 

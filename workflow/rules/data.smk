@@ -1,4 +1,9 @@
-# Demonstrations and what is mined from them.
+# Demonstrations and what is mined from them. Where those of an environment come from is one word, collect.source.
+def from_source(source):
+    """The environments with that source, as a pattern; one that matches nothing if there are none."""
+    return "|".join(e for e, s in P.collect.source.items() if s == source) or "(?!)"
+
+
 rule collect:
     input:
         code=lambda w: sources("collect", w.env),
@@ -7,15 +12,40 @@ rule collect:
         card=FILES.episodes_card,
     log:
         FILES.log("collect_{env}"),
+    wildcard_constraints:
+        env=from_source("generated"),
     resources:
         mem_mb=4000,
-        runtime=30,
+        runtime=1440,
     params:
         slice=job(lambda w: tdjepa_params.collect_slice(P, w.env)),
     message:
         "collect {wildcards.env}"
     shell:
         "python -m tdjepa collect --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
+
+
+rule fetch:
+    input:
+        code=lambda w: sources("fetch", w.env),
+    output:
+        episodes=FILES.episodes,
+        card=FILES.episodes_card,
+    log:
+        FILES.log("fetch_{env}"),
+    wildcard_constraints:
+        env=from_source("released"),
+    resources:
+        mem_mb=8000,
+        runtime=1440,
+    params:
+        slice=job(lambda w: tdjepa_params.fetch_slice(P, w.env)),
+    message:
+        "fetch {wildcards.env}"
+    shell:
+        # the mirrors are read from params.yaml: in the slice, another mirror would make everything again
+        f"python -m tdjepa fetch --scale {S}"
+        " --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
 
 
 rule mine:

@@ -1,13 +1,9 @@
 """Windows a second at paper scale: packed 224-px frames through our threads against the library's HDF5Dataset.
 
-Wall clock, best of four rounds, the start of the stream included; the library without workers, in this process (it unpacks
+Wall clock, median of five rounds, the start of the stream included; the library without workers, in this process (it unpacks
 all 40 rows that a window spans, we the 8 that are used). A busy machine lowers all rates: `load` is reported beside them.
 
-What it means: measured on 2 shared cores (load 4) with 3.2 GB of Two-Room, windows of 8 frames, frameskip 5: 1335 windows/s
-when asked, 1002 with one worker, 1361 with two, 831 with two from a cold page cache; the library 203; 0.35 to 0.5 ms of CPU a
-window. A step of the paper takes 128 windows. Assuming (not measured: there is no GPU here) 0.3 to 0.6 s a step on the GPU,
-it asks for 213 to 427 windows/s: one worker feeds it with Two-Room or Push-T. Frames of Reacher cost about twice as much
-CPU (see data/chunked.py), so about 500 windows/s a worker: two workers keep the faster GPU fed with a margin of two.
+What it means for the paper scale, with measured figures: docs/environments.md, "Storage".
 Four batches in flight need 617 MB (of memory_mb = 700), whatever the size of the file. 350 GB of raw frames become 12 GB
 (as Two-Room, 1/30) to 56 GB (as Reacher, 1/6), and 427 windows/s are 3400 reads/s and 17 to 83 MB/s: fine for an SSD or a
 page cache that holds the file, too much for one spinning disk.
@@ -23,15 +19,15 @@ import numpy as np
 from tdjepa import torchvision_shim
 from tdjepa.bench.timing import result
 from tdjepa.data import collect
-from tdjepa.data.chunked import ChunkedStore, WindowStream, compress
-from tdjepa.data.store import Store
+from tdjepa.data.chunked import ChunkedStore, WindowStream, pack
 from tdjepa.mining import windows
 from tdjepa.params import CollectSlice, TwoRoomData
 
 WINDOW, FRAMESKIP, BATCH = 8, 5, 128
 RAW = 3 * 10**9  # bytes of frames at least
 MEMORY = 700  # MB: four batches of 154 MB
-ROUNDS, BATCHES, ITEMS = 4, 24, 100
+WORKERS = (0, 1, 2, 4)
+ROUNDS, BATCHES, ITEMS = 5, 24, 100
 
 
 def run() -> dict:
@@ -44,8 +40,8 @@ def run() -> dict:
         data = TwoRoomData(episodes=260, max_steps=100, action_noise=2.0, image_size=224)
         collect.run(CollectSlice(env="two_room", seed=0, min_length=41, goal_offset=25, data=data), raw)
         made = time.perf_counter()
-        card = compress(Store(raw), path)
-        seconds = {"collect": made - begin, "compress": time.perf_counter() - made}
+        card = pack(raw, path)
+        seconds = {"collect": made - begin, "pack": time.perf_counter() - made}
         if card["raw_bytes"] < RAW:
             raise AssertionError(f"only {card['raw_bytes']} bytes of frames, {RAW} are needed: more episodes")
         raw.unlink()
@@ -61,17 +57,22 @@ def run() -> dict:
                 library[int(k)]
             return len(theirs) / (time.perf_counter() - clock)
 
-        rates = [(*(streamed(store, mine, n)["rate"] for n in (0, 1, 2)), reference()) for _ in range(ROUNDS)]
-        zero, one, two, reference_rate = np.max(rates, 0)
+        rates = [(*(streamed(store, mine, n)["rate"] for n in WORKERS), reference()) for _ in range(ROUNDS)]
+        *ours, reference_rate = np.median(rates, 0)
+        by_workers = dict(zip(WORKERS, ours, strict=True))
         memory = streamed(store, mine, 2)
         cold = streamed(store, mine, 2, forget=path)
     return result(
         "reader",
-        two / reference_rate,
-        two,
+        by_workers[2] / reference_rate,
+        by_workers[2],
         reference_rate,
         unit="windows/s",
-        workers={"0": round(zero, 1), "1": round(one, 1), "2": round(two, 1)},
+        workers={str(n): round(rate, 1) for n, rate in by_workers.items()},
+        spread={
+            str(n): [round(float(f(column)), 1) for f in (np.min, np.max)]
+            for n, column in zip(WORKERS, np.transpose(rates), strict=False)
+        },
         cold_2_workers=round(cold["rate"], 1),
         cpu_ms_per_window=round(memory["cpu_ms"], 3),
         memory_mb=MEMORY,

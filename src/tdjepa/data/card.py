@@ -4,12 +4,12 @@ import numpy as np
 
 
 def statistics(
-    lengths: np.ndarray, actions: np.ndarray, success: np.ndarray, trivial: np.ndarray, max_lag: int = 5
+    lengths: np.ndarray, actions: np.ndarray, success: np.ndarray | None, trivial: np.ndarray, max_lag: int = 5
 ) -> dict:
     """Counts, lengths, success and trivial-goal share, action moments.
 
-    lengths (E,) rows an episode; actions (rows, A), NaN at episode ends; success (E,) bool; trivial (pairs,) bool over all
-    start-goal pairs of the protocol's offset.
+    lengths (E,) rows an episode; actions (rows, A), NaN at episode ends; success bool, of all that the demonstrator was
+    after, None if that was nothing; trivial (pairs,) bool over all start-goal pairs of the protocol's offset.
     """
     return {
         "episodes": len(lengths),
@@ -17,7 +17,7 @@ def statistics(
         "length_mean": float(lengths.mean()),
         "length_min": int(lengths.min()),
         "length_max": int(lengths.max()),
-        "success_share": float(success.mean()),
+        "success_share": float(success.mean()) if success is not None and len(success) else None,
         "trivial_share": float(trivial.mean()) if len(trivial) else None,
         "action_mean": np.nanmean(actions, 0, dtype=np.float64).tolist(),
         "action_std": np.nanstd(actions, 0, dtype=np.float64).tolist(),

@@ -33,7 +33,7 @@ import pyarrow
 
 from tdjepa.artefacts import publish, sweep, verified, write_card
 from tdjepa.data import store
-from tdjepa.data.store import COLUMNS, Store
+from tdjepa.data.store import Store
 from tdjepa.errors import UserError
 from tdjepa.progress import progress
 
@@ -60,33 +60,38 @@ def create_chunked(path: str | Path, lengths: np.ndarray, columns: dict[str, tup
     return file
 
 
-def compress(data: Store, out: Path) -> dict:
-    """The same episodes with packed frames, a block at a time; returns the card, which keeps the facts of the source's."""
-    out, source = Path(out), verified(data.path)
+CREATE = {"plain": store.create, "packed": create_chunked}  # a new file of each kind of storage
+
+
+def put(file: h5py.File, begin: int, frames: np.ndarray) -> None:
+    """Write frames from row `begin` on. How small they become is not known before, so the room for packed ones could not be
+    reserved: it is asked for here, because HDF5 must not run out of it."""
+    if file["pixels"].chunks and shutil.disk_usage(Path(file.filename).parent).free < frames.nbytes + (64 << 20):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    file["pixels"][begin : begin + len(frames)] = frames
+
+
+def pack(episodes: Path, out: Path, storage: str = "packed") -> dict:
+    """`tdjepa pack`: the same episodes in the other storage, a block at a time; returns the card, which keeps the facts of
+    the source's. There and back again gives the bytes that were there."""
+    source, data = verified(episodes), open_store(episodes)
     rows, frame = len(data.pixels), data.pixels[0].nbytes
     step = max(1, BLOCK // frame)
     sweep(out)
-    with publish(out) as temporary, h5py.File(data.path, "r") as theirs:
+    with publish(out) as temporary, h5py.File(episodes, "r") as theirs:
         names = [name for name in theirs if name not in ("ep_len", "ep_offset")]
         columns = {name: (theirs[name].shape[1:], theirs[name].dtype) for name in names}
-        with create_chunked(temporary, data.length, columns) as ours, progress(rows, "compress", "frames") as bar:
+        with CREATE[storage](temporary, data.length, columns) as ours, progress(rows, storage, "frames") as bar:
             for name in set(names) - {"pixels"}:
                 ours[name][:] = theirs[name][:]
             for begin in range(0, rows, step):
-                check_room(temporary, step * frame)
                 frames = data.pixels[begin : begin + step]
-                ours["pixels"][begin : begin + step] = frames
+                put(ours, begin, frames)
                 bar.update(len(frames))
-    card = {"file", "sha256", "bytes", "verb", "version", "params", "inputs", "machine"}
-    facts = {name: value for name, value in source.items() if name not in card}
-    params = {"codec": "lz4", "frames_per_chunk": 1}
-    return write_card(out, "compress", params, {"episodes": data.path}, **facts | {"raw_bytes": rows * frame})
-
-
-def check_room(path: Path, size: int) -> None:
-    """How small the frames become is not known before, so `reserve` cannot ask for the room; HDF5 must not run out of it."""
-    if shutil.disk_usage(path.parent).free < size + (64 << 20):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    about_the_file = {"file", "sha256", "bytes", "verb", "version", "params", "inputs", "machine"}
+    facts = {name: value for name, value in source.items() if name not in about_the_file}
+    facts |= {"storage": storage, "raw_bytes": rows * frame}
+    return write_card(out, "pack", {"storage": storage}, {"episodes": episodes}, **facts)
 
 
 class Frames:
@@ -158,15 +163,15 @@ def fill(pixels, rows: np.ndarray, out: np.ndarray, stop: threading.Event | None
 class ChunkedStore(Store):
     """Read-only view of an episodes file with packed frames: a Store whose `pixels` are unpacked when they are asked for."""
 
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        columns = _headers(self.path)
-        self.length = columns["ep_len"].astype(np.int64)
-        self.offset = columns["ep_offset"].astype(np.int64)
-        self.action = columns["action"]
-        self.state = columns["state"]
-        self.pixels = Frames(self.path, *columns["pixels"])
-        self._check()
+    def _open(self, pixels: h5py.Dataset) -> Frames:
+        layout = pixels.id.get_create_plist()
+        filters = tuple(layout.get_filter(k)[0] for k in range(layout.get_nfilters()))
+        if pixels.chunks != (1, *pixels.shape[1:]) or filters != PIPELINE:
+            raise UserError(
+                f"{self.path}: pixels has chunks {pixels.chunks} and HDF5 filters {filters}, expected one frame a chunk "
+                f"and filters {PIPELINE} (LZ4, Fletcher-32); make it again with `tdjepa collect`, `fetch` or `pack`"
+            )
+        return Frames(self.path, pixels.shape, *_index(pixels, self.path))
 
 
 def open_store(path: str | Path) -> Store:
@@ -177,32 +182,6 @@ def open_store(path: str | Path) -> Store:
     except OSError:
         packed = False  # Store says what is wrong
     return (ChunkedStore if packed else Store)(path)
-
-
-def _headers(path: Path) -> dict:
-    """The small columns and where each frame lies; a clear error for anything that create_chunked did not make."""
-    again = "make it again with tdjepa.data.chunked.compress"
-    if not path.exists():
-        raise UserError(f"{path}: no such file; {again}")
-    try:
-        with h5py.File(path, "r") as file:
-            missing = [name for name in ("ep_len", "ep_offset", *COLUMNS) if name not in file]
-            if missing:
-                raise UserError(f"{path}: not an episodes file: column {', '.join(missing)} is missing; {again}")
-            pixels = file["pixels"]
-            if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3:
-                raise UserError(f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3)")
-            layout = pixels.id.get_create_plist()
-            filters = tuple(layout.get_filter(k)[0] for k in range(layout.get_nfilters()))
-            if pixels.chunks != (1, *pixels.shape[1:]) or filters != PIPELINE:
-                raise UserError(
-                    f"{path}: pixels has chunks {pixels.chunks} and HDF5 filters {filters}, expected one frame a chunk "
-                    f"and filters {PIPELINE} (LZ4, Fletcher-32); {again}"
-                )
-            small = {name: file[name][:] for name in ("ep_len", "ep_offset", "action", "state")}
-            return {**small, "pixels": (pixels.shape, *_index(pixels, path))}
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read as HDF5 ({str(error).split('(')[-1].rstrip(')')}); {again}") from None
 
 
 def _index(pixels: h5py.Dataset, path: Path) -> tuple[np.ndarray, np.ndarray]:

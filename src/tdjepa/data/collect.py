@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import publish, sweep, write_card
-from tdjepa.data import card, store
+from tdjepa.data import card, chunked
 from tdjepa.envs.base import Demonstrations, Env, make
 from tdjepa.params import CollectSlice
 from tdjepa.progress import progress
@@ -22,32 +22,30 @@ def run(cfg: CollectSlice, out: Path) -> dict:
     demos = env.demonstrations(cfg)
     sweep(out)
     with publish(out) as temporary:
-        write(temporary, env, demos, cfg.data.image_size)
+        write(temporary, env, demos, cfg.data.image_size, cfg.storage)
     return write_card(
         out,
         "collect",
         cfg.model_dump(mode="json"),
         env=cfg.env,
         image_size=cfg.data.image_size,
+        storage=cfg.storage,
         success_criterion=env.success_text,
         renderer_difference=env.renderer_difference,
-        **card.statistics(
-            demos.length,
-            demos.action,
-            success=solved(env, demos.state[np.cumsum(demos.length) - 1], demos.goal),
-            trivial=trivial(env, demos, cfg.goal_offset),
-        ),
+        **card.statistics(demos.length, demos.action, demos.reached, trivial(env, demos, cfg.goal_offset)),
+        environment=demos.facts,
     )
 
 
-def write(path: Path, env: Env, demos: Demonstrations, size: int) -> None:
+def write(path: Path, env: Env, demos: Demonstrations, size: int, storage: str = "plain") -> None:
     """The episodes file: states and actions as they are, frames rendered from the states."""
     length, rows = demos.length, len(demos.state)
     state, action = (demos.state.shape[1:], demos.state.dtype), (demos.action.shape[1:], demos.action.dtype)
     columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
     columns |= {"proprio": state, "goal_state": state}  # the library's names
     columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
-    with store.create(path, length, columns) as file, progress(rows, f"collect {env.name}", "frames") as bar:
+    create = chunked.CREATE[storage]
+    with create(path, length, columns) as file, progress(rows, f"collect {env.name}", "frames") as bar:
         file["action"][:] = demos.action
         file["state"][:] = file["proprio"][:] = demos.state
         file["goal_state"][:] = np.repeat(demos.goal, length, axis=0)
@@ -56,7 +54,7 @@ def write(path: Path, env: Env, demos: Demonstrations, size: int) -> None:
         for i in range(0, rows, CHUNK):
             env.restore(demos.state[i : i + CHUNK])
             frames = env.render(size)
-            file["pixels"][i : i + CHUNK] = frames
+            chunked.put(file, i, frames)
             bar.update(len(frames))
 
 

@@ -1,7 +1,8 @@
 """A released HDF5 file, and the same in this project's layout.
 
-The four files agree on flat columns (one row a step, episodes end to end) but not on names, and their frames are packed;
-ours are contiguous (see store.py). `open_released` finds out what is where, `convert` copies it a block at a time.
+The four files agree on flat columns (one row a step, episodes end to end) but not on names, and their frames are packed
+in chunks that suit no window (see store.py, chunked.py for ours). `open_released` finds out what is where, `convert` copies
+it a block at a time.
 """
 
 import shutil
@@ -13,7 +14,7 @@ import h5py
 import hdf5plugin  # noqa: F401  (registers Blosc, with which the released frames are packed)
 import numpy as np
 
-from tdjepa.data import store
+from tdjepa.data import chunked
 from tdjepa.errors import UserError
 from tdjepa.progress import progress
 
@@ -210,11 +211,16 @@ def episodes_of(file: h5py.File, rows: int, path: Path) -> tuple[np.ndarray, np.
     return lengths, np.cumsum(lengths) - lengths
 
 
-def convert(found: Released, out: Path, image_size: int | None = None, episodes: int | None = None) -> np.ndarray:
+def convert(
+    found: Released, out: Path, image_size: int | None = None, episodes: int | None = None, storage: str = "plain"
+) -> np.ndarray:
     """Write the first `episodes` in the layout of tdjepa.data.store, a block of frames at a time; returns the actions."""
     lengths = found.lengths[: episodes or None]
     rows, side = int(lengths.sum()), image_size or found.frame[0]
-    check_room(found, out, rows, side)
+    if found.frame[0] != found.frame[1]:
+        raise UserError(f"{found.path}: frames of {found.frame[0]} x {found.frame[1]} px, expected square ones")
+    if storage == "plain":
+        check_room(out, rows, side)
     try:
         with h5py.File(found.path, "r") as theirs:
             action = read(theirs, found.columns["action"], slice(0, rows)).astype(np.float32)
@@ -223,12 +229,12 @@ def convert(found: Released, out: Path, image_size: int | None = None, episodes:
             columns = {name: (row.shape[1:], row.dtype) for name, row in first.items()}
             columns |= {"pixels": ((side, side, 3), "u1"), "action": (action.shape[1:], "f4")}
             columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
-            with store.create(out, lengths, columns) as ours, progress(rows, "convert", "frames") as bar:
+            with chunked.CREATE[storage](out, lengths, columns) as ours, progress(rows, "convert", "frames") as bar:
                 ours["action"][:] = action
                 ours["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
                 ours["step_idx"][:] = np.arange(rows) - np.repeat(np.cumsum(lengths) - lengths, lengths)
                 for block in blocks(theirs["pixels"], rows):
-                    ours["pixels"][block] = resized(theirs["pixels"][block], side)
+                    chunked.put(ours, block.start, resized(theirs["pixels"][block], side))
                     for name in first.keys() - {"action"}:
                         ours[name][block] = read(theirs, found.columns[name], block)
                     bar.update(block.stop - block.start)
@@ -237,14 +243,12 @@ def convert(found: Released, out: Path, image_size: int | None = None, episodes:
     return action
 
 
-def check_room(found: Released, out: Path, rows: int, side: int) -> None:
-    if found.frame[0] != found.frame[1]:
-        raise UserError(f"{found.path}: frames of {found.frame[0]} x {found.frame[1]} px, expected square ones")
+def check_room(out: Path, rows: int, side: int) -> None:
     needed, free = rows * side * side * 3, shutil.disk_usage(Path(out).parent).free
     if needed > free:
         raise UserError(
             f"{out.parent}: {rows} frames of {side} px are {needed / 1e9:.0f} GB, {free / 1e9:.0f} GB are free; "
-            "a smaller image size or fewer episodes need less"
+            "collect.storage: packed, a smaller image size or fewer episodes need less"
         )
 
 

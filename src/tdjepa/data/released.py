@@ -16,7 +16,8 @@ import h5py
 import numpy as np
 
 from tdjepa.artefacts import publish, sweep, write_card
-from tdjepa.data import archive, card, store
+from tdjepa.data import archive, card
+from tdjepa.data.chunked import open_store
 from tdjepa.data.convert import convert, open_released
 from tdjepa.data.download import PATIENT, Expected, Failed, Patience, check, download
 from tdjepa.data.source import Source
@@ -32,6 +33,7 @@ def run(
     cache: Path | None = None,
     image_size: int | None = None,
     episodes: int | None = None,
+    storage: str = "plain",
     trust_first_use: bool = False,
     goal_offset: int = 25,
     patience: Patience = PATIENT,
@@ -51,12 +53,19 @@ def run(
         unpacked = cache / f"unpacked-{digest[:16]}"
         found = open_released(hdf5_of(packed, unpacked, source, cache), env)
         with publish(out) as temporary:
-            action = convert(found, temporary, image_size, episodes)
+            action = convert(found, temporary, image_size, episodes, storage)
         made = write_card(
             out,
             "fetch",
-            {"source": source.model_dump(mode="json"), "image_size": image_size, "episodes": episodes},
+            # not the mirrors: the same file from elsewhere is the same data, and its card shall be the same
+            {
+                "source": source.model_dump(mode="json", exclude={"mirrors"}),
+                "image_size": image_size,
+                "episodes": episodes,
+                "storage": storage,
+            },
             env=env,
+            storage=storage,
             released={"sha256": digest, "bytes": packed.stat().st_size},
             checksum="known before" if source.sha256 else "trusted at first use",
             columns=found.names,
@@ -99,7 +108,8 @@ def obtain(env: str, source: Source, cache: Path, patience: Patience) -> tuple[P
             failures.append(f"{url}: {error}")
     raise UserError(
         f"{source.file} cannot be fetched ({'; '.join(failures)}); "
-        f"`tdjepa collect --env {env}` generates data instead, and the same `fetch` later goes on where this one stopped"
+        f"`tdjepa collect --env {env}` generates data instead (in the workflow: collect.source.{env}: generated in "
+        "params.yaml), and the same `fetch` later goes on where this one stopped"
     )
 
 
@@ -126,8 +136,8 @@ def statistics(lengths: np.ndarray, action: np.ndarray) -> dict:
     """As for collected data. The action of an episode's last row leads out of it and does not count, if there is one."""
     inner = action.copy()
     inner[np.cumsum(lengths) - 1] = np.nan
-    unknown = np.zeros(1, bool)  # success and trivial goals need the simulator: `measured`
-    return card.statistics(lengths, inner, success=unknown, trivial=unknown)
+    unknown = np.zeros(0, bool)  # success and trivial goals need the simulator: `measured`
+    return card.statistics(lengths, inner, success=None, trivial=unknown)
 
 
 def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:
@@ -136,7 +146,7 @@ def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:
     The data is whole without it, so a machine without a simulator or graphics gets the reason instead of the numbers.
     """
     facts = dict.fromkeys(("success_share", "trivial_share", "success_criterion", "renderer_difference"))
-    data = store.Store(path)
+    data = open_store(path)
     facts["image_size"] = data.image_size
     try:
         env = make(name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import publish
+from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 
 
@@ -16,7 +17,7 @@ def run(episodes: Path, out: Path, rows: int = 6, columns: int = 10) -> None:
     from PIL import Image
 
     with publish(out) as temporary:
-        Image.fromarray(sheet(Store(episodes), rows, columns)).save(temporary, format="png")
+        Image.fromarray(sheet(open_store(episodes), rows, columns)).save(temporary, format="png")
 
 
 def sheet(data: Store, rows: int, columns: int, gap: int = 2) -> np.ndarray:

@@ -17,6 +17,8 @@ import numpy as np
 from tdjepa.errors import UserError
 
 COLUMNS = ("pixels", "action", "state")
+# columns are written in this order whatever order they are given in, so that one content has one sequence of bytes
+ORDER = ("pixels", "action", "state", "proprio", "goal_state", "episode_idx", "step_idx")
 
 
 def create(path: str | Path, lengths: np.ndarray, columns: dict[str, tuple[tuple[int, ...], str]]) -> h5py.File:
@@ -26,7 +28,7 @@ def create(path: str | Path, lengths: np.ndarray, columns: dict[str, tuple[tuple
     file = h5py.File(path, "w", libver="latest", track_order=False)
     file.create_dataset("ep_len", data=lengths.astype(np.int32), track_times=False)
     file.create_dataset("ep_offset", data=(np.cumsum(lengths) - lengths).astype(np.int64), track_times=False)
-    for name, (shape, dtype) in columns.items():
+    for name, (shape, dtype) in sorted(columns.items(), key=lambda column: ORDER.index(column[0])):
         # early allocation gives the column one block of the file before anything is written: that is what is mapped
         layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -51,14 +53,37 @@ class Store:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        columns = _headers(self.path)
-        self.length = columns["ep_len"].astype(np.int64)
-        self.offset = columns["ep_offset"].astype(np.int64)
-        self.action = columns["action"]
-        self.state = columns["state"]
-        shape, start = columns["pixels"]
-        self.pixels = np.memmap(self.path, np.uint8, mode="r", offset=start, shape=shape)
+        again = "delete it and run `tdjepa collect` again"
+        if not self.path.exists():
+            raise UserError(f"{path}: no such file; run `tdjepa collect` first")
+        try:
+            with h5py.File(self.path, "r") as file:
+                missing = [name for name in ("ep_len", "ep_offset", *COLUMNS) if name not in file]
+                if missing:
+                    raise UserError(f"{path}: not an episodes file: column {', '.join(missing)} is missing; {again}")
+                pixels = file["pixels"]
+                if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3:
+                    found = f"{pixels.dtype} {pixels.shape}"
+                    raise UserError(f"{path}: pixels is {found}, expected uint8 (rows, H, W, 3); {again}")
+                if not pixels.size:
+                    raise UserError(f"{path}: holds no episodes; {again}")
+                self.pixels = self._open(pixels)
+                self.length, self.offset = (file[name][:].astype(np.int64) for name in ("ep_len", "ep_offset"))
+                self.action, self.state = file["action"][:], file["state"][:]
+        except OSError as error:
+            reason = str(error).split("(")[-1].rstrip(")")
+            raise UserError(f"{path}: cannot be read as HDF5 ({reason}); {again}") from None
         self._check()
+
+    def _open(self, pixels: h5py.Dataset) -> np.ndarray:
+        """The frames as an array (rows, H, W, 3) that outlives the HDF5 file."""
+        start = pixels.id.get_offset()
+        if start is None:
+            raise UserError(f"{self.path}: pixels is chunked or compressed and cannot be memory-mapped")
+        size = self.path.stat().st_size
+        if start + pixels.id.get_storage_size() > size:
+            raise UserError(f"{self.path}: cut off: {size} bytes, the pixels end later; delete it and make it again")
+        return np.memmap(self.path, np.uint8, mode="r", offset=start, shape=pixels.shape)
 
     @property
     def episodes(self) -> int:
@@ -95,39 +120,19 @@ class Store:
         ends = self.offset + self.length - 1
         inner = np.ones(rows, bool)
         inner[ends] = False
-        if np.isnan(self.action[inner]).any():
-            episode = (
-                int(np.searchsorted(self.offset, np.nonzero(np.isnan(self.action).any(1) & inner)[0][0], "right")) - 1
-            )
-            raise UserError(f"{self.path}: NaN action inside episode {episode}; only its last row may lack an action")
+        for wrong, what in ((np.isnan(self.action).any(1) & inner, "NaN"), (np.isinf(self.action).any(1), "infinite")):
+            if wrong.any():
+                episode, step = place_of(self.offset, int(np.nonzero(wrong)[0][0]))
+                more = "only its last row may lack an action" if what == "NaN" else "it cannot be learned from"
+                raise UserError(f"{self.path}: {what} action inside episode {episode} (step {step}); {more}")
+
+
+def place_of(offset: np.ndarray, row: int) -> tuple[int, int]:
+    """Episode and step of a row."""
+    episode = int(np.searchsorted(offset, row, "right")) - 1
+    return episode, row - int(offset[episode])
 
 
 def rows_of(offset: np.ndarray, length: np.ndarray, episodes: np.ndarray) -> np.ndarray:
     """All row numbers of these episodes, in order."""
     return np.concatenate([np.arange(offset[e], offset[e] + length[e]) for e in episodes])
-
-
-def _headers(path: Path) -> dict:
-    """The small columns of the file and where the pixels lie in it; a clear error for anything that is not ours."""
-    again = "delete it and run `tdjepa collect` again"
-    if not path.exists():
-        raise UserError(f"{path}: no such file; run `tdjepa collect` first")
-    try:
-        with h5py.File(path, "r") as file:
-            missing = [name for name in ("ep_len", "ep_offset", *COLUMNS) if name not in file]
-            if missing:
-                raise UserError(f"{path}: not an episodes file: column {', '.join(missing)} is missing; {again}")
-            pixels = file["pixels"]
-            start = pixels.id.get_offset()
-            if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3:
-                raise UserError(
-                    f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3); {again}"
-                )
-            if start is None:
-                raise UserError(f"{path}: pixels is chunked or compressed and cannot be memory-mapped; {again}")
-            if start + pixels.id.get_storage_size() > path.stat().st_size:
-                raise UserError(f"{path}: cut off: {path.stat().st_size} bytes, the pixels end later; {again}")
-            small = {name: file[name][:] for name in ("ep_len", "ep_offset", "action", "state")}
-            return {**small, "pixels": (pixels.shape, start)}
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read as HDF5 ({str(error).split('(')[-1].rstrip(')')}); {again}") from None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from tdjepa.artefacts import publish, sha256_of_input, sweep, write_card, write_json
-from tdjepa.data.store import Store
+from tdjepa.data.chunked import open_store
 from tdjepa.diagnostics.aliasing import aliasing
 from tdjepa.diagnostics.alignment import distances
 from tdjepa.envs.base import make
@@ -21,7 +21,7 @@ def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, 
     """Distances of the held-out pairs into `out` (parquet), the aliasing diagnostic into `out_aliasing` (JSON)."""
     expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
     model, about = checkpoint.load(checkpoint_file, expect)
-    data = Store(episodes)
+    data = open_store(episodes)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
     table = distances(model, data, pd.read_parquet(pairs)).assign(**who)
     sweep(out)

@@ -6,7 +6,7 @@ One file an environment: `tdjepa/envs/<name>.py` with a class `ENV`.
 """
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +22,9 @@ class Demonstrations:
     state: np.ndarray  # (rows, S)
     action: np.ndarray  # (rows, A); NaN on the last row of an episode, where none is taken
     length: np.ndarray  # (E,) rows of each episode
-    goal: np.ndarray  # (E, S) what the demonstrator was after
+    goal: np.ndarray  # (E, S) what the demonstrator was after; NaN if it was after nothing
+    reached: np.ndarray | None  # (goals,) bool: of all that it was after, in the end; None if it was after nothing
+    facts: dict = field(default_factory=dict)  # what the card says of this environment and of no other
 
 
 class Env(Protocol):
@@ -54,6 +56,9 @@ class Env(Protocol):
 
     def success(self, goals: np.ndarray) -> np.ndarray:
         """Whether each copy is at its goal state; (N,) bool."""
+
+    def distance(self, goals: np.ndarray) -> np.ndarray:
+        """How far each copy is from its goal, in what success is measured by, over its tolerance: below 1 is there; (N,)"""
 
 
 def make(name: str) -> Env:

@@ -11,7 +11,6 @@ Frames show meshes whose vertices are merged within CELL / size metres, half a p
 There is no `moved`: the arm is bolted to the table and cannot be shifted.
 """
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -33,13 +32,6 @@ POSITIONS, CUBE, EFFECTOR, ROTATION, WIDTH = slice(0, 21), slice(14, 17), slice(
 PHYSICS = mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL | mujoco.mjtState.mjSTATE_WARMSTART  # 0:61
 
 
-@dataclass(frozen=True)
-class CubeDemonstrations(Demonstrations):
-    """An episode pursues several targets one after the other; `goal` is the last, on which it need not have finished."""
-
-    reached: np.ndarray  # (targets,) bool; a target that the episode's end cut short is left out
-
-
 class Cube:
     name = "cube"
     action_dim = 5
@@ -52,20 +44,31 @@ class Cube:
     def __init__(self):
         self._state = np.zeros((0, WIDTH))
 
-    def demonstrations(self, cfg: CollectSlice) -> CubeDemonstrations:
-        """OGBench's Markovian expert with noise; whenever it is done it gets a new target, so the cube keeps moving."""
+    def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
+        """OGBench's Markovian expert with noise; whenever it is done it gets a new target, so the cube keeps moving.
+
+        `goal` is an episode's last target; `reached` is about all of them but those that the episode's end cut short.
+        """
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         episodes = [demonstrate(rng, cfg.data.max_steps, cfg.data.action_noise) for rng in rngs]
         states, actions, targets, reached = zip(*episodes, strict=True)
         none = np.full((1, 5), np.nan, np.float32)
         goal = np.stack([state[-1] for state in states])
         goal[:, CUBE] = np.stack(targets)
-        return CubeDemonstrations(
+        finished = np.array([len(of_episode) for of_episode in reached])
+        return Demonstrations(
             state=np.concatenate(states),
             action=np.concatenate([np.vstack([action, none]) for action in actions]),
             length=np.array([len(state) for state in states]),
             goal=goal,
             reached=np.concatenate(reached),
+            facts={
+                "success_of": "targets that the expert finished with or gave up",
+                "targets": int(finished.sum()),
+                "targets_reached": int(sum(of_episode.sum() for of_episode in reached)),
+                "targets_per_episode": float(finished.mean()),
+                "lifted_share": float((np.concatenate(states)[:, CUBE][:, 2] > 2 * CUBE_Z).mean()),
+            },
         )
 
     def restore(self, states):
@@ -87,6 +90,9 @@ class Cube:
 
     def success(self, goals):
         return at(self._state, np.asarray(goals)[:, CUBE])
+
+    def distance(self, goals):
+        return np.linalg.norm(self._state[:, CUBE] - np.asarray(goals)[:, CUBE], axis=1) / REACHED
 
 
 def at(states: np.ndarray, place: np.ndarray) -> np.ndarray:

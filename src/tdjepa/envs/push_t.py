@@ -9,7 +9,7 @@ import numpy as np
 
 from tdjepa.envs.base import Demonstrations
 from tdjepa.envs.push_t_expert import Pusher
-from tdjepa.envs.push_t_physics import BAR, REACH, SIZE, STATE, STEM, corners, gap, response, step, world
+from tdjepa.envs.push_t_physics import BAR, REACH, SIZE, STATE, STEM, contact, corners, gap, response, step, world
 from tdjepa.envs.push_t_raster import TARGET, raster
 from tdjepa.envs.push_t_walk import CLEAR, inside
 from tdjepa.params import CollectSlice, PushTData
@@ -48,11 +48,15 @@ class PushT:
                     kept.append(episode)
                     bar.update()
         none = np.full((1, 2), np.nan, np.float32)
+        states, actions, goals, expert = zip(*kept, strict=True)
+        solved = reached(np.stack([of_episode[-1] for of_episode in states]), np.stack(goals))
         return Demonstrations(
-            state=np.concatenate([states for states, _, _ in kept]),
-            action=np.concatenate([np.vstack([actions, none]) for _, actions, _ in kept]),
-            length=np.array([len(states) for states, _, _ in kept]),
-            goal=np.stack([goal for _, _, goal in kept]),
+            state=np.concatenate(states),
+            action=np.concatenate([np.vstack([of_episode, none]) for of_episode in actions]),
+            length=np.array([len(of_episode) for of_episode in states]),
+            goal=np.stack(goals),
+            reached=solved,
+            facts=mixture(states, solved, np.array(expert), cfg.data),
         )
 
     def restore(self, states):
@@ -83,12 +87,40 @@ class PushT:
     def success(self, goals):
         return reached(self._states, np.asarray(goals, np.float64))
 
+    def distance(self, goals):
+        position, angle = errors(self._states, np.asarray(goals, np.float64))
+        return np.maximum(position / REACHED, angle / REACHED_ANGLE)
+
 
 def reached(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
     """The library's criterion; (N, 10), (N, 10) -> (N,) bool"""
+    position, angle = errors(states, goals)
+    return (position < REACHED) & (angle < REACHED_ANGLE)
+
+
+def errors(states: np.ndarray, goals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of agent and block position together, px, and of the block's angle, rad; (N, 10), (N, 10) -> (N,), (N,)"""
     position = np.sqrt(((goals[:, :4] - states[:, :4]) ** 2).sum(1))
     angle = np.abs(goals[:, 4] - states[:, 4])
-    return (position < REACHED) & (np.minimum(angle, 2 * np.pi - angle) < REACHED_ANGLE)
+    return position, np.minimum(angle, 2 * np.pi - angle)
+
+
+def mixture(episodes: tuple[np.ndarray, ...], solved: np.ndarray, expert: np.ndarray, data: PushTData) -> dict:
+    """What the card says of the two demonstrators and of what they do to the block; episodes (T, 10), solved and expert (E,)
+
+    Its way is the length of the path of the block's origin, without its turns.
+    """
+
+    def share(flags) -> float | None:
+        return float(np.mean(flags)) if len(flags) else None
+
+    way = np.array([np.hypot(*np.diff(states[:, 2:4], axis=0).T).sum() for states in episodes])
+    return {
+        "expert_share": {"asked": data.expert_share, "realised": share(expert)},
+        "success_share_by_demonstrator": {"expert": share(solved[expert]), "weak": share(solved[~expert])},
+        "contact_share": share(contact(np.concatenate(episodes))),
+        "block_way_px": {"median": float(np.median(way)), "mean": float(way.mean())},
+    }
 
 
 def sample(rng: np.random.Generator, block: tuple[float, float, float] | None = None) -> np.ndarray:
@@ -102,8 +134,8 @@ def sample(rng: np.random.Generator, block: tuple[float, float, float] | None = 
             return state
 
 
-def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One episode, up to the goal or `data.max_steps`. -> states (T + 1, 10), actions (T, 2), goal (10,)"""
+def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
+    """One episode, up to the goal or `data.max_steps`. -> states (T + 1, 10), actions (T, 2), goal (10,), by the expert?"""
     expert, at_target = rng.uniform() < data.expert_share, rng.uniform() < data.target_share
     state, goal = sample(rng), sample(rng, TARGET if at_target else None)
     push = Pusher(goal, rng.uniform(*SPEED))
@@ -121,7 +153,7 @@ def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, 
         states.append(state)
         if reached(state[None], goal[None])[0]:
             break
-    return np.stack(states), np.stack(actions), goal
+    return np.stack(states), np.stack(actions), goal, expert
 
 
 def weak(state: np.ndarray, wish: np.ndarray) -> np.ndarray:

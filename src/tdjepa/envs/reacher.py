@@ -56,6 +56,7 @@ class Reacher:
             action=np.concatenate([actions, none], 1).reshape(-1, 2),
             length=np.full(len(rngs), cfg.data.max_steps + 1),
             goal=np.full((len(rngs), WIDTH), np.nan),
+            reached=None,
         )
 
     def restore(self, states):
@@ -85,6 +86,9 @@ class Reacher:
         there = reached(self._state[:, ANGLES], goals)
         # of a state that was just restored, the angles in between belong to an action before the start
         return there | reached(self._state[:, BETWEEN], goals) if self._stepped else there
+
+    def distance(self, goals):
+        return np.abs(self._state[:, ANGLES] - np.asarray(goals)[:, ANGLES]).max(1) / TOLERANCE
 
 
 def reached(angles: np.ndarray, goal: np.ndarray) -> np.ndarray:

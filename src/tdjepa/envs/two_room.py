@@ -45,11 +45,13 @@ class TwoRoom:
                     kept.append(episode)
         kept = kept[: cfg.data.episodes]
         none = np.full((1, 2), np.nan, f32)
+        goal = np.stack([goal for _, _, _, goal in kept])
         return Demonstrations(
             state=np.concatenate([states[: steps + 1] for states, _, steps, _ in kept]),
             action=np.concatenate([np.vstack([actions[:steps], none]) for _, actions, steps, _ in kept]),
             length=np.array([steps + 1 for _, _, steps, _ in kept]),
-            goal=np.stack([goal for _, _, _, goal in kept]),
+            goal=goal,
+            reached=reached(np.stack([states[steps] for states, _, steps, _ in kept]), goal),
         )
 
     def restore(self, states):
@@ -73,6 +75,9 @@ class TwoRoom:
 
     def success(self, goals):
         return reached(self._position, np.asarray(goals, f32))
+
+    def distance(self, goals):
+        return _norm(self._position - np.asarray(goals, f32)) / REACHED
 
 
 def step(position: np.ndarray, action: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import publish, sha256_of_input, write_json
+from tdjepa.data.chunked import open_store
 from tdjepa.data.collect import solved
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
@@ -19,7 +20,7 @@ from tdjepa.streams import stream
 
 def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
     """Write split.json, validation.json, test.json and pairs.parquet into `out`; returns a summary for the terminal."""
-    mine, data = cfg.mine, Store(episodes)
+    mine, data = cfg.mine, open_store(episodes)
     parts = split(data.episodes, mine.split.model_dump(), mine.seed)
     write_json(out / "split.json", parts)
     summary = {name: f"{len(part)} episodes" for name, part in parts.items()}

@@ -32,13 +32,24 @@ def show(params: Params) -> None:
 
 
 def update_readme(params: Params, readme: Path) -> None:
-    """Copy the scale's summary.md between its two marks in the README, so that no number there is typed."""
-    text, begin, end = readme.read_text(), f"<!-- summary:{params.scale} -->\n", f"<!-- /summary:{params.scale} -->"
+    """Copy the scale's summary.md into the README, so that no number there is typed."""
+    insert(readme, f"summary:{params.scale}", Path(layout.report(params.scale, "summary.md")).read_text())
+
+
+def insert(file: Path, mark: str, made: str) -> None:
+    """Put what was made between the two marks in a file of prose."""
+    before, after = around(file, mark)
+    write_text(file, before + made.strip() + "\n" + after)
+
+
+def around(file: Path, mark: str) -> tuple[str, str]:
+    """The text up to the first mark and from the second on; a clear error if there are none."""
+    begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
+    text = file.read_text() if file.exists() else ""
     if begin not in text or end not in text:
-        raise UserError(f"{readme}: has no place for the summary: the lines {begin.strip()} and {end} are needed")
+        raise UserError(f"{file}: has no place for the table: the lines {begin.strip()} and {end} are needed")
     head, rest = text.split(begin, 1)
-    summary = Path(layout.report(params.scale, "summary.md")).read_text()
-    write_text(readme, head + begin + summary.strip() + "\n" + end + rest.split(end, 1)[1])
+    return head + begin, end + rest.split(end, 1)[1]
 
 
 def inputs(p: Params) -> dict:

@@ -194,4 +194,5 @@ def _card(inputs: Inputs, env: str) -> Iterator[Macro]:
     }
     for name, (key, text) in values.items():
         value = card.get(key)
-        yield Macro(f"{camel(env)}{name}", NOT_RUN if value is None else text(value), f"card of {env}: {key}")
+        shown = NOT_RUN if not card else "–" if value is None else text(value)  # random actions are after nothing
+        yield Macro(f"{camel(env)}{name}", shown, f"card of {env}: {key}")
