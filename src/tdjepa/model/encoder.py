@@ -1,5 +1,7 @@
 """The encoder: a timm ViT whose CLS token is the embedding of a frame."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -10,6 +12,8 @@ from tdjepa.params import Encoder as EncoderParams
 
 torchvision_shim.ensure()
 from timm.models.vision_transformer import Block, VisionTransformer  # noqa: E402
+
+NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 released weights give other embeddings
 
 
 class Encoder(nn.Module):
@@ -40,6 +44,7 @@ class Encoder(nn.Module):
             depth=cfg.depth,
             num_heads=cfg.heads,
             global_pool="token",
+            norm_layer=partial(nn.LayerNorm, eps=NORM_EPS),
         )
         nn.init.trunc_normal_(self.vit.pos_embed, std=cfg.position_std)
         self.patch = cfg.patch
