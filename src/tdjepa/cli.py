@@ -124,7 +124,7 @@ def argument_parser() -> argparse.ArgumentParser:
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
-    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV)
+    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV, BENCH_SIZE)
     return parser
 
 
@@ -142,7 +142,8 @@ RELEASED_METHOD = (("--method",), {"default": "lewm", "help": "method to file it
 RELEASED_SEED = (("--seed",), {"type": int, "default": 0, "help": "seed to file it under (default 0: not one of ours)"})
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
-BENCH = (("name",), {"choices": ("collect", "loader", "reader", "sigreg"), "help": "what to measure"})
+BENCH_SIZE = (("--size",), {"default": "desk", "choices": ("desk", "paper"), "help": "for train: model and frames"})
+BENCH = (("name",), {"choices": ("collect", "loader", "reader", "sigreg", "train"), "help": "what to measure"})
 
 
 def _params(args):
@@ -382,4 +383,5 @@ def bench(args):
     import importlib
 
     run = importlib.import_module(f"tdjepa.bench.{args.name}").run
-    print(json.dumps(run(args.env) if args.name == "collect" else run()))
+    options = {"collect": {"env": args.env}, "train": {"size": args.size}}
+    print(json.dumps(run(**options.get(args.name, {}))))

@@ -29,9 +29,8 @@ class WorldModel(nn.Module):
 
     def encode(self, frames):
         """(..., H, W, 3) uint8 -> z (..., latent)"""
-        x = frames.reshape(-1, *frames.shape[-3:])
-        x = (x.to(self.pixel_mean.dtype) - self.pixel_mean) * (1 / self.pixel_std)
-        return self.projector(self.encoder(x)).view(*frames.shape[:-3], -1)
+        x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std)
+        return self.projector(x).view(*frames.shape[:-3], -1)
 
     def standardise(self, blocks):
         """Raw action blocks -> z-scored; the missing action at an episode's end (NaN) becomes 0, the mean."""
