@@ -5,6 +5,7 @@ import torch
 
 from conftest import ROOT
 from tdjepa import params
+from tdjepa.bench.train import PlainWay
 from tdjepa.errors import UserError
 from tdjepa.model.heads import MRN
 from tdjepa.model.world_model import build
@@ -52,6 +53,32 @@ def test_the_planners_rollout_equals_the_models(frames, depth):
         actions = torch.cat([past.expand(20, -1, -1), candidates], 1)
         plain = model.rollout(z.expand(20, -1, -1), model.action_encoder(actions))
     torch.testing.assert_close(rollout(model, z, past, candidates), plain, atol=2e-5, rtol=1e-4)
+
+
+def test_a_known_first_step_is_not_predicted_again():
+    cfg, head = small()
+    model = build(cfg, head, 64, 10, seed=0)
+    z, c = torch.randn(4, 3, cfg.latent), torch.randn(4, 7, cfg.predictor.width)
+    first = model.predict(z, c[:, :3])[:, -1]
+    torch.testing.assert_close(model.rollout(z, c, first), model.rollout(z, c), atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("stem", [[], [8, 12]])
+def test_frames_are_encoded_as_the_plain_way_does(stem):
+    """Normalisation inside the patch map and the shortcuts of the last block: same latents, same gradients."""
+    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem)})
+    model = build(cfg, head, 64, 10, seed=0).eval()  # the batch norm of a few similar frames would magnify rounding
+    model.pixel_mean.copy_(torch.tensor([240.0, 200.0, 130.0]))
+    model.pixel_std.copy_(torch.tensor([20.0, 45.0, 60.0]))
+    frames = torch.randint(0, 256, (2, 3, 64, 64, 3), dtype=torch.uint8)
+    upstream, results = torch.randn(2, 3, cfg.latent), []
+    for encode, x in ((model.encode, frames), (PlainWay(model).encode, frames.permute(0, 1, 4, 2, 3))):
+        model.zero_grad()
+        z = encode(x)
+        (z * upstream).sum().backward()
+        results.append([z.detach(), *(p.grad.clone() for p in model.encoder.parameters())])
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain, atol=1e-5 * float(plain.abs().max()), rtol=1e-5)
 
 
 def test_the_predictor_is_causal():

@@ -5,8 +5,8 @@
 
 Plain means: the library's HDF5Dataset in torch's DataLoader, frames as (N, 3, H, W) normalised beforehand, the patch
 convolution, every token through every block of the encoder, SIGReg as its formula stands, AdamW and clipping as torch gives
-them. Both sides train; `loss_difference` is the largest relative one. `share` = GFLOP of our step (matrix products and
-attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
+them. Both sides take every step from the same weights; `loss_difference` is the largest relative one. `share` is GFLOP of
+our step (matrix products and attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
 """
 
 import tempfile
@@ -22,10 +22,11 @@ from tdjepa.bench.timing import cpu_seconds, result
 from tdjepa.data import collect
 from tdjepa.data.store import Store
 from tdjepa.errors import UserError
+from tdjepa.health import latent_health
 from tdjepa.mining import windows
 from tdjepa.model.world_model import WorldModel, build
 from tdjepa.objective import methods, sigreg
-from tdjepa.training import latent_health, set_normalisation
+from tdjepa.training import set_normalisation
 
 # episodes, longest episode, batch, timed steps; a plain step at paper size takes many seconds
 SIZES = {"desk": (120, 100, 32, 30), "paper": (6, 60, 2, 3)}
@@ -82,14 +83,12 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
 
         with FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION) as counter:
             ours(0)
-        reference(0), ours(1), reference(1)
-        a = torch.randn(PEAK, PEAK)
-        times = np.array(
-            [
-                [cpu_seconds(f) for f in (lambda k=k: ours(k), lambda k=k: reference(k), lambda: a @ a)]
-                for k in range(2, steps + 2)
-            ]
-        ).min(0)
+        reference(0)
+        a, times = torch.randn(PEAK, PEAK), []
+        for k in range(1, steps + 2):
+            sides[1][0].load_state_dict(sides[0][0].state_dict())
+            times.append([cpu_seconds(lambda f=f, k=k: f(k)) for f in (ours, reference, lambda _: a @ a)])
+        times = np.min(times[1:], 0)
     gflop, peak = counter.get_total_flops() / 1e9, 2 * PEAK**3 / times[2] / 1e9
     return result(
         "train",
