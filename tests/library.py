@@ -12,6 +12,19 @@ with warnings.catch_warnings():
     from stable_worldmodel.envs.two_room.expert_policy import ExpertPolicy
     from stable_worldmodel.solver.cem import CEMSolver
     from stable_worldmodel.solver.icem import ICEMSolver
+    from stable_worldmodel.wm.lewm.lewm import LeWM
+    from stable_worldmodel.wm.lewm.module import MLP, Embedder, Predictor
     from stable_worldmodel.wm.loss import SIGReg
 
-__all__ = ["CEMSolver", "ExpertPolicy", "HDF5Dataset", "ICEMSolver", "SIGReg", "TwoRoomEnv"]
+__all__ = [
+    "MLP",
+    "CEMSolver",
+    "Embedder",
+    "ExpertPolicy",
+    "HDF5Dataset",
+    "ICEMSolver",
+    "LeWM",
+    "Predictor",
+    "SIGReg",
+    "TwoRoomEnv",
+]

@@ -1,9 +1,12 @@
-"""Made-up rows and diagnostics in the project's formats, for tests of what comes after evaluation."""
+"""Made-up episodes, rows and diagnostics in the project's formats, for tests of what comes after them."""
 
 import json
 
 import numpy as np
 import pandas as pd
+
+from tdjepa.artefacts import write_card
+from tdjepa.data import store
 
 PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
 
@@ -95,3 +98,17 @@ def write(path, frame):
     path.parent.mkdir(parents=True, exist_ok=True)
     frame.to_parquet(path)
     return path
+
+
+def write_episodes(path, image_size, lengths=(30, 28)):
+    """Episodes of noise and their card; actions (rows, 2) with mean 3 and std 2."""
+    lengths, rng = np.array(lengths), np.random.default_rng(0)
+    rows, frame = lengths.sum(), (image_size, image_size, 3)
+    columns = {"pixels": (frame, "u1"), "action": ((2,), "f4"), "state": ((4,), "f4")}
+    with store.create(path, lengths, columns) as file:
+        file["pixels"][:] = rng.integers(0, 256, (rows, *frame), np.uint8)
+        file["state"][:] = 0
+        action = rng.normal(3, 2, (rows, 2))
+        action[np.cumsum(lengths) - 1] = np.nan
+        file["action"][:] = action
+    write_card(path, "collect", {})

@@ -105,13 +105,40 @@ def argument_parser() -> argparse.ArgumentParser:
         ),
         file("aliasing", "where to write the aliasing diagnostic"),
     )
+    verb(
+        "import",
+        import_,
+        "a released LeWM checkpoint (weights.pt and config.json) as one of ours",
+        (
+            (
+                ("--from",),
+                {"type": Path, "dest": "source", "required": True, "help": "folder, or weights.pt, or .safetensors"},
+            )
+        ),
+        file("config", "its config.json (default: beside the weights)"),
+        (("--sha256",), {"help": "refuse other weights than these"}),
+        *(env, RELEASED_METHOD, RELEASED_SEED, *common),
+        file("episodes", "the data that the model was trained on, for the statistics of its actions"),
+        file("out", "where to write, FOLDER/epoch_10.safetensors if it is to be evaluated", required=True),
+    )
+    verb(
+        "export",
+        export,
+        "a checkpoint of ours in the released LeWM format",
+        file("checkpoint", "one of our checkpoints", required=True),
+        file("out", "folder for weights.pt and config.json", required=True),
+        (
+            ("--style",),
+            {"choices": ("old", "new"), "default": "old", "help": "names of transformers before 5 or since"},
+        ),
+    )
     verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
     verb("render", render, "tables, figures and numbers from everything that has been run", params, scale, slice_, out)
     verb("paper", paper, "the PDF", params, scale, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
-    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV)
+    verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV, BENCH_SIZE)
     return parser
 
 
@@ -129,9 +156,12 @@ RUNTIME = (  # instead of `runtime` of params.yaml
     (("--reader-workers",), {"type": int, "help": "threads that read ahead"}),
     (("--memory-mb",), {"type": int, "help": "bound on the frames that they hold"}),
 )
+RELEASED_METHOD = (("--method",), {"default": "lewm", "help": "method to file it under (default lewm)"})
+RELEASED_SEED = (("--seed",), {"type": int, "default": 0, "help": "seed to file it under (default 0: not one of ours)"})
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
-BENCH = (("name",), {"choices": ("collect", "loader", "reader", "sigreg"), "help": "what to measure"})
+BENCH_SIZE = (("--size",), {"default": "desk", "choices": ("desk", "paper"), "help": "for train: model and frames"})
+BENCH = (("name",), {"choices": ("collect", "loader", "reader", "sigreg", "train"), "help": "what to measure"})
 
 
 def _params(args):
@@ -333,6 +363,23 @@ def diagnose(args):
     _done(**facts)
 
 
+def import_(args):
+    from tdjepa import layout, params
+    from tdjepa.model import released
+
+    cfg, scale = _slice(args, params.TrainSlice, lambda p: params.train_slice(p, args.env, args.method, args.seed))
+    episodes = _path(args.episodes, scale, scale and layout.episodes(scale, cfg.env), "--episodes")
+    card = released.run_import(cfg, args.source, args.config, episodes, args.out, args.sha256)
+    _done(source=card["source"], checked=card["checked"], parameters=card["parameters"]["all"], file=args.out)
+
+
+def export(args):
+    from tdjepa.model import released
+
+    card = released.run_export(args.checkpoint, args.out, args.style)
+    _done(tensors=card["tensors"], sha256=card["sha256"], folder=args.out)
+
+
 def judge(args):
     from tdjepa import layout, params
     from tdjepa.evidence import judge
@@ -389,4 +436,5 @@ def bench(args):
     import importlib
 
     run = importlib.import_module(f"tdjepa.bench.{args.name}").run
-    print(json.dumps(run(args.env) if args.name == "collect" else run()))
+    options = {"collect": {"env": args.env}, "train": {"size": args.size}}
+    print(json.dumps(run(**options.get(args.name, {}))))

@@ -13,7 +13,17 @@ from tdjepa.params import TrainSlice, parse
 KEY = "tdjepa"  # ONE metadata key: safetensors writes several in random order, and files would not be byte-equal
 
 
-def save(path: Path, model: WorldModel, cfg: TrainSlice, image_size: int, epoch: int, inputs: dict[str, Path]) -> None:
+def save(
+    path: Path,
+    model: WorldModel,
+    cfg: TrainSlice,
+    image_size: int,
+    epoch: int,
+    inputs: dict[str, Path],
+    verb: str = "train",
+    **facts,
+) -> dict:
+    """Write the checkpoint and its card (with the `facts` on it); returns the card."""
     from safetensors.torch import save_file
 
     sweep(path)
@@ -26,7 +36,7 @@ def save(path: Path, model: WorldModel, cfg: TrainSlice, image_size: int, epoch:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with publish(path) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about, sort_keys=True)})
-    write_card(path, "train", cfg.model_dump(mode="json"), inputs, epoch=epoch, parameters=count(model))
+    return write_card(path, verb, cfg.model_dump(mode="json"), inputs, epoch=epoch, parameters=count(model), **facts)
 
 
 def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:

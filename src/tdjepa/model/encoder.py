@@ -1,5 +1,7 @@
 """The encoder: a timm ViT whose CLS token is the embedding of a frame."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -11,9 +13,11 @@ from tdjepa.params import Encoder as EncoderParams
 torchvision_shim.ensure()
 from timm.models.vision_transformer import Block, VisionTransformer  # noqa: E402
 
+NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 released weights give other embeddings
+
 
 class Encoder(nn.Module):
-    """(N, H, W, 3) normalised frames -> (N, width) CLS embeddings."""
+    """(N, H, W, 3) frames, normalised or raw with the mean and std to normalise them with -> (N, width) CLS embeddings."""
 
     def __init__(self, cfg: EncoderParams, image_size: int):
         super().__init__()
@@ -40,26 +44,35 @@ class Encoder(nn.Module):
             depth=cfg.depth,
             num_heads=cfg.heads,
             global_pool="token",
+            norm_layer=partial(nn.LayerNorm, eps=NORM_EPS),
         )
         nn.init.trunc_normal_(self.vit.pos_embed, std=cfg.position_std)
         self.patch = cfg.patch
 
-    def forward(self, x):
+    def forward(self, x, mean=None, std=None):
+        vit, weight, bias = self.vit, self.vit.patch_embed.proj.weight, self.vit.patch_embed.proj.bias
+        weight = weight.permute(0, 2, 3, 1)  # (width, p, p, C)
+        if mean is not None:
+            if len(self.stem) or torch.is_autocast_enabled(x.device.type):
+                x = (x.to(mean.dtype) - mean) * (1 / std)
+            else:  # into the patch map: small weights are normalised instead of large frames (too coarse in bf16)
+                weight = weight / std
+                bias = bias - (weight * mean).sum((1, 2, 3))
         if len(self.stem):
             x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)
-        vit = self.vit
-        x = patch_tokens(x, vit.patch_embed.proj, self.patch)  # (N, P, width)
+        x = F.linear(patches(x, self.patch, weight.dtype), weight.flatten(1), bias)  # (N, P, width)
         x = torch.cat([vit.cls_token.expand(len(x), -1, -1), x], 1) + vit.pos_embed
         for block in vit.blocks[:-1]:
             x = block(x)
         return vit.norm(last_block_cls(vit.blocks[-1], x))
 
 
-def patch_tokens(x: torch.Tensor, proj: nn.Conv2d, p: int) -> torch.Tensor:
-    """timm's patch convolution as one matrix product on channels-last frames (faster on a CPU, same numbers)."""
+def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
+    """Channels-last frames cut into flat patches in one copy: timm's patch convolution becomes a matrix product (faster on a
+    CPU, same numbers). (N, H, W, C) -> (N, P, p * p * C)"""
     n, h, w, c = x.shape
-    x = x.reshape(n, h // p, p, w // p, p, c).transpose(2, 3).reshape(n, -1, p * p * c)
-    return F.linear(x, proj.weight.permute(0, 2, 3, 1).reshape(proj.out_channels, -1), proj.bias)
+    x = x.reshape(n, h // p, p, w // p, p * c).transpose(2, 3)
+    return x.to(dtype, memory_format=torch.contiguous_format).reshape(n, -1, p * p * c)
 
 
 def last_block_cls(block: Block, x: torch.Tensor) -> torch.Tensor:

@@ -44,8 +44,8 @@ class Block(nn.Module):
     def forward(self, x, c):
         """x (B, T, width), c (B, T, width) -> (B, T, width)"""
         shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(c).chunk(6, -1)
-        x = x + gate1 * self.attend(modulate(x, shift1, scale1))
-        return x + gate2 * self.mlp(self.mlp_norm(modulate(x, shift2, scale2)))
+        x = torch.addcmul(x, gate1, self.attend(modulate(x, shift1, scale1)))
+        return torch.addcmul(x, gate2, self.mlp(self.mlp_norm(modulate(x, shift2, scale2))))
 
     def attend(self, x):
         b, t, _ = x.shape
@@ -56,7 +56,7 @@ class Block(nn.Module):
 
 def modulate(x, shift, scale):
     """Plain layer norm, then shift and scale."""
-    return F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale) + shift
+    return torch.addcmul(shift, F.layer_norm(x, x.shape[-1:], eps=1e-6), 1 + scale)
 
 
 class Predictor(nn.Module):

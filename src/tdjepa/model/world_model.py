@@ -29,9 +29,8 @@ class WorldModel(nn.Module):
 
     def encode(self, frames):
         """(..., H, W, 3) uint8 -> z (..., latent)"""
-        x = frames.reshape(-1, *frames.shape[-3:])
-        x = (x.to(self.pixel_mean.dtype) - self.pixel_mean) * (1 / self.pixel_std)
-        return self.projector(self.encoder(x)).view(*frames.shape[:-3], -1)
+        x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std)
+        return self.projector(x).view(*frames.shape[:-3], -1)
 
     def standardise(self, blocks):
         """Raw action blocks -> z-scored; the missing action at an episode's end (NaN) becomes 0, the mean."""
@@ -41,17 +40,20 @@ class WorldModel(nn.Module):
         """z (B, T, latent), action embeddings c (B, T, width), T <= history -> next latents (B, T, latent)"""
         return self.pred_projector(self.predictor(z, c).flatten(0, 1)).view(*z.shape[:2], -1)
 
-    def rollout(self, z, c):
+    def rollout(self, z, c, first=None):
         """Open loop: from h real latents z (B, h, latent) through the embeddings c (B, h - 1 + H, width) of all actions.
 
-        Step k predicts from the last `history` latents, real or predicted. -> (B, H, latent)
+        Step k predicts from the last `history` latents, real or predicted. `first` (B, latent) is step 1 where it is already
+        known: the newest of the one-step predictions. -> (B, H, latent)
         """
         latents, history = list(z.unbind(1)), self.predictor.history
-        first = len(latents)
-        for end in range(first, c.shape[1] + 1):
+        real = len(latents)
+        if first is not None:
+            latents.append(first)
+        for end in range(len(latents), c.shape[1] + 1):
             begin = max(0, end - history)
             latents.append(self.predict(torch.stack(latents[begin:], 1), c[:, begin:end])[:, -1])
-        return torch.stack(latents[first:], 1)
+        return torch.stack(latents[real:], 1)
 
 
 def build(cfg: Model, head: str, image_size: int, block: int, seed: int) -> WorldModel:

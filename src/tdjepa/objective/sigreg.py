@@ -9,6 +9,7 @@ sine, and the gradient is accumulated in the same pass instead of being recorded
 import torch
 
 T_MAX = 3.0
+CACHE = 1 << 16  # projections worked on at a time: small enough for the cache, large enough to outweigh the calls
 
 
 def directions(dim: int, count: int, generator: torch.Generator) -> torch.Tensor:
@@ -50,14 +51,15 @@ class _Statistic(torch.autograd.Function):
     def forward(ctx, x, count):
         steps, batch, p = x.shape
         t, phi, weight = knots(count)
+        together = min(steps, max(1, CACHE // (batch * p)))  # time steps
         ones = x.new_full((1, batch), 1 / batch)
-        pairs = (x.new_empty(2, batch, p), x.new_empty(2, batch, p))  # (cos, sin) of the previous knot and of this one
-        double = x.new_empty(batch, p)
-        means = x.new_empty(count - 1, 2, 1, p)  # of knots 1..; t = 0 contributes nothing: cos 0 = phi(0) = 1
+        buffers = x.new_empty(5, together, batch, p)  # (cos, sin) of the previous knot and of this one; 2 cos(a)
         gradient, total = torch.zeros_like(x), x.new_zeros(())
         knot_weight = x.new_tensor(weight)[1:]
-        for g, xi in zip(gradient, x, strict=True):  # one time step at a time stays in the cache
-            before, now = pairs
+        for g, xi in zip(gradient.split(together), x.split(together), strict=True):
+            before, now, double = buffers[:, : len(xi)].split((2, 2, 1))
+            double = double[0]
+            means = x.new_empty(count - 1, 2, len(xi), 1, p)  # of knots 1..; t = 0 gives nothing: cos 0 = phi(0) = 1
             torch.mul(xi, t[1], out=double)
             before[0].fill_(1.0), before[1].zero_()
             torch.cos(double, out=now[0]), torch.sin(double, out=now[1])
@@ -71,7 +73,7 @@ class _Statistic(torch.autograd.Function):
                 g.addcmul_(now[0], mean[1], value=slope).addcmul_(now[1], mean[0], value=-slope)
                 before.addcmul_(double, now, value=-sign_before * sign)
                 before, now, sign_before, sign = now, before, sign, -sign_before
-            total += knot_weight @ means.square().sum((1, 2, 3))
+            total += knot_weight @ means.square().sum((1, 2, 3, 4))
         ctx.save_for_backward(gradient.div_(steps * p))  # the batch mean and the factor B cancel
         return total * (batch / (steps * p))
 
