@@ -16,7 +16,7 @@ from clone import NOTHING, Clone
 pytestmark = pytest.mark.pipeline
 
 TRAININGS = [f"two_room_{method}_{seed}" for method in ("tdjepa", "lewm") for seed in (3072, 3073)]
-REPORT = {"judge", "render", "paper"}
+REPORT = {"judge", "render", "page", "paper"}
 AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose") for t in TRAININGS} | REPORT
 TRAIN = {f"train_{t}" for t in TRAININGS}
 EVERYTHING = {"collect_two_room", "mine_two_room", "floors_two_room"} | TRAIN | AFTER_TRAINING
@@ -105,6 +105,7 @@ def test_the_run_says_what_it_will_do_and_what_came_out(first_run):
     assert said.index("scale smoke") < said.index("Job 1:")
     summary = said[said.index("\nEnvironment") : said.index("Complete log")].splitlines()
     assert any(line.startswith("paper ") and "results/smoke/paper.pdf" in line for line in summary)
+    assert any(line.startswith("page ") and "results/smoke/page/index.html" in line for line in summary)
     assert len(summary) <= 40
 
 
@@ -162,6 +163,7 @@ def test_changed_source_reruns_its_consumers(clone):
     for file, jobs in {
         "src/tdjepa/evidence/bootstrap.py": REPORT,
         "src/tdjepa/render/pdf.py": {"paper"},
+        "src/tdjepa/render/page/page.css": {"page"},
         "paper/main.tex": {"paper"},
         "src/tdjepa/training.py": TRAIN | AFTER_TRAINING,
     }.items():

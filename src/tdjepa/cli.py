@@ -94,6 +94,7 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
     verb("render", render, "tables, figures and numbers from everything that has been run", params, scale, slice_, out)
     verb("paper", paper, "the PDF", params, scale, out)
+    verb("page", page, "everything as one web page that opens offline", params, scale, slice_, TIMES, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
@@ -110,6 +111,10 @@ RUNTIME = (  # instead of `runtime` of params.yaml
     (("--snapshot-every",), {"type": int, "help": "steps between two snapshots"}),
     (("--reader-workers",), {"type": int, "help": "threads that read ahead"}),
     (("--memory-mb",), {"type": int, "help": "bound on the frames that they hold"}),
+)
+TIMES = (
+    ("--times",),
+    {"type": Path, "nargs": "+", "help": "benchmark files or expected seconds (default: what this machine measured)"},
 )
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
@@ -311,6 +316,14 @@ def paper(args):
     out = args.out or Path(layout.paper(p.scale))
     pdf.build(Path("paper"), Path(layout.report(p.scale)), out)
     _done(file=out)
+
+
+def page(args):
+    from tdjepa import params
+    from tdjepa.render.page import run
+
+    cfg, _ = _slice(args, params.Params, lambda p: p)
+    _done(**run.run(cfg, args.out, args.times))
 
 
 def summary(args):

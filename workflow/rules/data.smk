@@ -7,6 +7,8 @@ rule collect:
         card=FILES.episodes_card,
     log:
         FILES.log("collect_{env}"),
+    benchmark:
+        FILES.benchmark("collect_{env}")
     resources:
         mem_mb=4000,
         runtime=30,
@@ -27,6 +29,8 @@ rule mine:
         [FILES.mined(name) for name in phases.MINED],
     log:
         FILES.log("mine_{env}"),
+    benchmark:
+        FILES.benchmark("mine_{env}")
     params:
         slice=job(lambda w: tdjepa_params.mine_slice(P, w.env)),
         out=lambda w, output: os.path.dirname(output[0]),
