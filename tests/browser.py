@@ -7,8 +7,17 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from contextlib import suppress
 
+# The browser reads commands from descriptor 3 and answers on 4; copies above them keep either from being overwritten.
+LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+os.dup2(ends[0], 3)
+os.dup2(ends[1], 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -26,19 +35,10 @@ class Browser:
     """One page of one browser; use it as a context manager."""
 
     def __init__(self, profile):
-        to_read, self._commands = os.pipe()
-        self._answers, to_write = os.pipe()
-        # the browser reads commands from descriptor 3 and answers on 4
+        (to_read, self._commands), (self._answers, to_write) = os.pipe(), os.pipe()
+        launch = [sys.executable, "-c", LAUNCH, str(to_read), str(to_write)]
         self._process = subprocess.Popen(
-            [
-                "sh",
-                "-c",
-                f'exec "$@" 3<&{to_read} 4>&{to_write}',
-                "-",
-                executable(),
-                *FLAGS,
-                f"--user-data-dir={profile}",
-            ],
+            [*launch, executable(), *FLAGS, f"--user-data-dir={profile}"],
             pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -102,6 +102,11 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def becomes(self, expression: str) -> bool:
+        """Whether the expression turns true within some hundred frames: links and details act a moment after the click."""
+        look = f"(({expression}) ? done(true) : ++frames > 500 ? done(false) : requestAnimationFrame(look))"
+        return self.js(f"new Promise(done => {{ let frames = 0; const look = () => {look}; look(); }})")
 
     def press(self, *keys: str) -> None:
         for key in keys:

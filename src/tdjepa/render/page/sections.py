@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from tdjepa.render import figures, tables
+from tdjepa.render import figures
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, NOT_RUN, method_label
 from tdjepa.render.page import pictures

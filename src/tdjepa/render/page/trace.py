@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from tdjepa.artefacts import card_path, read_json, sha256
@@ -26,8 +27,12 @@ def trace(found: Inputs, rows: Sequence[Path], cited: set[str]) -> dict:
     """The page's data: pairs of each environment, cells by id, rows files, and comparisons of the cited cells."""
     frames = [evaluation_rows.read([path]).assign(file=i) for i, path in enumerate(rows)]
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in (*CELL, "file")})
-    pairs = {env: _pairs(of_env) for env, of_env in frame.groupby("env", sort=True)}
-    runs = {key: _runs(of_cell, pairs[key[0]]) for key, of_cell in frame.groupby(CELL, sort=True)}
+    pairs, runs = {}, {}
+    for env, of_env in frame.groupby("env", sort=True):
+        pairs[env] = of_env.groupby(["episode", "start"], sort=True)["trivial"].any().reset_index()
+        numbers = of_env.groupby(["episode", "start"], sort=True).ngroup()  # places in the list of pairs
+        for key, of_cell in of_env.assign(pair=numbers).groupby(CELL, sort=True):
+            runs[key] = _runs(of_cell, len(pairs[env]))
     cells = {cell["id"]: _cell(found, cell, runs) for cell in found.stats["cells"]}
     known = cited & set(cells)
     comparisons = [c for c in found.stats["comparisons"] if c["a"] in known and c["b"] in known]
@@ -54,19 +59,15 @@ def planner_text(cell: dict) -> str:
     return "–" if cell["method"] in FLOORS else f"{SOLVERS.get(cell['solver'], cell['solver'])}, w = {cell['w']:g}"
 
 
-def _pairs(of_env: pd.DataFrame) -> pd.DataFrame:
-    return of_env.groupby(["episode", "start"], sort=True)["trivial"].any().reset_index()
-
-
-def _runs(of_cell: pd.DataFrame, pairs: pd.DataFrame) -> list:
+def _runs(of_cell: pd.DataFrame, n_pairs: int) -> list:
     """[training seed, plan seed, file, "10.1…" by pair, [steps by pair]] for each training and plan seed."""
-    index = pd.MultiIndex.from_frame(pairs[["episode", "start"]])
     out = []
-    for (train_seed, plan_seed, file), run in of_cell.groupby(["train_seed", "plan_seed", "file"], sort=True):
-        there = run.set_index(["episode", "start"]).reindex(index)
-        outcome = there["success"].map({True: "1", False: "0"}).fillna(".")
-        steps = there["steps"].fillna(0).astype(int)
-        out.append([int(train_seed), int(plan_seed), int(file), "".join(outcome), steps.tolist()])
+    for seeds, run in of_cell.groupby(["train_seed", "plan_seed", "file"], sort=True):
+        where = run["pair"].to_numpy()
+        outcome, steps = np.full(n_pairs, "."), np.zeros(n_pairs, int)
+        outcome[where] = np.where(run["success"].to_numpy(bool), "1", "0")
+        steps[where] = run["steps"].to_numpy()
+        out.append([*map(int, seeds), "".join(outcome), steps.tolist()])
     return out
 
 
