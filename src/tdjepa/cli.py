@@ -97,6 +97,8 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("page", page, "everything as one web page that opens offline", params, scale, slice_, TIMES, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
+    verb("status", status, "what is done, running, failed and left of a scale, and how long that takes", params, scale)
+    verb("doctor", doctor, "what this machine lacks, and what to install for what", params, scale)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
     verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV)
     return parser
@@ -333,6 +335,18 @@ def summary(args):
     if args.readme:
         collected.update_readme(p, args.readme)
     collected.show(p)
+
+
+def status(args):
+    from tdjepa import status
+
+    status.run(_params(args))
+
+
+def doctor(args):
+    from tdjepa import doctor
+
+    return doctor.run(_params(args))
 
 
 def check(args):
