@@ -3,6 +3,7 @@
 Everything that a person or a file can name is hostile here, so that each of these tests is one of escaping too.
 """
 
+import dataclasses
 import html
 import json
 import re
@@ -178,7 +179,7 @@ def test_missing_rows_are_neither_success_nor_failure(found, tmp_path):
     success = [[[1, np.nan], [0, 1]]]
     outcomes(success).to_parquet(tmp_path / "rows.parquet")
     stats = judge.run([tmp_path / "rows.parquet"], tmp_path, found.params.judge)
-    given = inputs.Inputs(found.params, stats, *(getattr(found, n) for n in list(found.__dataclass_fields__)[2:]))
+    given = dataclasses.replace(found, stats=stats)
     (cell,) = trace(given, [tmp_path / "rows.parquet"], set())["cells"].values()
     assert {run[1]: run[3] for run in cell["runs"]} == {20260714: "1.", 7: "01"}
 
@@ -193,7 +194,7 @@ def test_the_published_scale_fits(found, tmp_path):
     counts = dict.fromkeys(("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows"), 1)
     cells = [{"id": f"{e}", "epoch": e, **fields, **numbers, **counts} for e in range(10)]
     stats = {"cells": cells, "comparisons": []}
-    given = inputs.Inputs(found.params, stats, *(getattr(found, n) for n in list(found.__dataclass_fields__)[2:]))
+    given = dataclasses.replace(found, stats=stats)
     traced = trace(given, [tmp_path / "rows.parquet"], set())
     assert sum(len(run[3]) for cell in traced["cells"].values() for run in cell["runs"]) == 200_000
     assert len(canonical(traced)) < 1_500_000

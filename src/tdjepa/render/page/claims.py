@@ -37,6 +37,7 @@ def section(claims: list[dict], digits: int) -> Html:
 
 
 def _claim(claim: dict, digits: int) -> Html:
+    digits = digits if claim.get("unit", "points") == "points" else 3  # correlations are small
     verdicts = [_verdict(PROTOCOLS[protocol], claim[protocol], digits) for protocol in PROTOCOLS]
     asked = " · ".join(filter(None, (claim.get("place"), _plain(claim.get("comparison")))))
     return element(
@@ -56,10 +57,10 @@ def _plain(comparison) -> str | None:
 
 
 def _verdict(title: str, found: dict, digits: int) -> Html:
-    effect, low, high, p = (found.get(name) for name in ("effect", "low", "high", "p"))
+    effect, low, high = (found.get(name) for name in ("effect", "low", "high"))
+    p = found.get("p_holm", found.get("p"))
     text = None
     if effect is not None:
-        digits = digits if abs(effect) >= 1 else 3  # a correlation, not a percentage
         interval = "" if low is None or high is None else f" [{number(low, digits)}, {number(high, digits)}]"
         text = f"{number(effect, digits)}{interval}" + ("" if p is None else f", p {p_text(p)}")
     return element(

@@ -21,6 +21,7 @@ from tdjepa.render.tables import count
 TEMPLATES = {"html": "page.html", "css": "page.css", "js": "page.js"}
 
 
+ELSEWHERE = ("data", "claims")  # tables that have a section of their own
 EXPECTED = Path("workflow", "expected_seconds.yaml")
 
 
@@ -62,10 +63,10 @@ def page(
         "facts": _facts(found),
         "verdicts": _verdicts(judged),
         "claims": _claims(judged, found.params.render.digits),
-        "tables": join(html for name, html in shown.items() if name != "data"),
+        "tables": join(html for name, html in shown.items() if name not in ELSEWHERE),
         "figures": sections.all_figures(found),
         "rollouts": sections.rollouts(rollouts),
-        "data": join([shown["data"], sections.cards(found)]),
+        "data": join([shown.get("data"), sections.cards(found)]),
         "cells": sections.every_cell(found) if found.stats["cells"] else sections.not_run(),
         "times": run_times.section(times, found.params.scale),
         "rebuild": _rebuild(found.params.scale),
@@ -88,13 +89,13 @@ def _title(found: Inputs) -> str:
 
 
 def _facts(found: Inputs) -> Html:
-    p = found.params
+    p, rows = found.params, sum(cell["n_rows"] for cell in found.stats["cells"])
     facts = {
         "Scale": p.scale,
         "Environments": ", ".join(ENVS[env] for env in p.envs),
         "Methods": ", ".join(method_label(p, method) for method in p.methods_run),
         "Seeds": f"{count(len(p.train_seeds), 'training seed')}, {count(len(p.evaluate.plan_seeds), 'plan seed')}",
-        "Episodes": f"{p.evaluate.episodes} {p.evaluate.manifest} pairs, {len(found.rows):,} rows",
+        "Episodes": f"{p.evaluate.episodes} {p.evaluate.manifest} pairs, {rows:,} rows",
     }
     return element("dl", *(element("div", element("dt", k), element("dd", v)) for k, v in facts.items()))
 

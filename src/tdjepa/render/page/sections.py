@@ -24,6 +24,7 @@ TITLES = {
     "data": "Demonstrations",
 }
 EMPTY = ("", "–", NOT_RUN)
+LONG = 48  # characters; a longer text wraps
 
 
 def title(name: str) -> str:
@@ -52,8 +53,8 @@ def _cell(text: str, is_text: bool) -> Html:
     cells = getattr(text, "cells", ())
     if cells:
         shown = element("a", shown, href=rows_link(*cells), class_="rows")
-    classes = [*(["text"] if is_text else []), *(["empty"] if text in EMPTY else [])]
-    return element("td", shown, class_=" ".join(classes) or None)
+    kinds = {"text": is_text or len(text) > LONG, "long": len(text) > LONG, "empty": text in EMPTY}
+    return element("td", shown, class_=" ".join(kind for kind, holds in kinds.items() if holds) or None)
 
 
 def rows_link(*cells: str) -> str:
@@ -98,7 +99,11 @@ def every_cell(found: Inputs) -> Html:
         values = [number(cell[name], d) for name in ("std", "low", "high", "excess_over_random")]
         counts = [f"{cell[name]:,}" for name in ("n_train_seeds", "n_plan_seeds", "n_episodes", "n_rows")]
         success = element("a", number(cell["mean"], d), href=rows_link(cell["id"]), class_="rows")
-        texts = [method_label(found.params, cell["method"]), COSTS.get(cell["cost"], "–"), planner_text(cell)]
+        texts = [
+            method_label(found.params, cell["method"]),
+            COSTS.get(cell["cost"], "–" if cell["cost"] == "none" else cell["cost"]),
+            planner_text(cell),
+        ]
         rows.append(
             element(
                 "tr",

@@ -20,6 +20,7 @@ from tdjepa.render.tables import reproduced_text
 
 FACTS = ("mean", "std", "low", "high", "mean_nontrivial", "excess_over_random", "epoch")
 FACTS += ("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows")
+MAIN = "main"  # the setting of the published protocol
 COMPARED = ("difference", "low", "high", "p_holm")
 
 
@@ -31,8 +32,8 @@ def trace(found: Inputs, rows: Sequence[Path], cited: set[str]) -> dict:
     for env, of_env in frame.groupby("env", sort=True):
         pairs[env] = of_env.groupby(["episode", "start"], sort=True)["trivial"].any().reset_index()
         numbers = of_env.groupby(["episode", "start"], sort=True).ngroup()  # places in the list of pairs
-        for key, of_cell in of_env.assign(pair=numbers).groupby(CELL, sort=True):
-            runs[key] = _runs(of_cell, len(pairs[env]))
+        for values, of_cell in of_env.assign(pair=numbers).groupby(CELL, sort=True):
+            runs.setdefault(_key(dict(zip(CELL, values, strict=True))), []).extend(_runs(of_cell, len(pairs[env])))
     cells = {cell["id"]: _cell(found, cell, runs) for cell in found.stats["cells"]}
     known = cited & set(cells)
     comparisons = [c for c in found.stats["comparisons"] if c["a"] in known and c["b"] in known]
@@ -45,6 +46,11 @@ def trace(found: Inputs, rows: Sequence[Path], cited: set[str]) -> dict:
     }
 
 
+def _key(cell: dict) -> tuple:
+    """What tells cells apart: under the published protocol the first six fields do, whatever else a file says."""
+    return tuple(cell[name] for name in (CELL[:6] if cell.get("setting", MAIN) == MAIN else CELL))
+
+
 def cell_name(found: Inputs, cell: dict) -> str:
     """Two-Room · TD-JEPA · d_ψ, and the epoch where it is not the last."""
     parts = [ENVS.get(cell["env"], cell["env"]), method_label(found.params, cell["method"])]
@@ -52,11 +58,18 @@ def cell_name(found: Inputs, cell: dict) -> str:
         parts.append(COSTS.get(cell["cost"], cell["cost"]))
         if cell["epoch"] != found.params.train.epochs:
             parts.append(f"epoch {cell['epoch']}")
-    return " · ".join(parts)
+    return " · ".join([*parts, *_sweep(cell)])
+
+
+def _sweep(cell: dict) -> list[str]:
+    """What a sweep's id says beyond that of the published protocol."""
+    return cell["id"].split("/")[6:]
 
 
 def planner_text(cell: dict) -> str:
-    return "–" if cell["method"] in FLOORS else f"{SOLVERS.get(cell['solver'], cell['solver'])}, w = {cell['w']:g}"
+    if cell["method"] in FLOORS:
+        return "–"
+    return ", ".join([SOLVERS.get(cell["solver"], cell["solver"]), f"w = {cell['w']:g}", *_sweep(cell)])
 
 
 def _runs(of_cell: pd.DataFrame, n_pairs: int) -> list:
@@ -78,7 +91,7 @@ def _cell(found: Inputs, cell: dict, runs: dict) -> dict:
         "text": str(reproduced_text(found, cell)),
         "planner": planner_text(cell),
         **{name: cell[name] for name in FACTS},
-        "runs": runs.get(tuple(cell[name] for name in CELL), []),
+        "runs": runs.get(_key(cell), []),
     }
 
 
