@@ -49,7 +49,7 @@ CLAIMS = [
 def _one_figure():
     """All of them are drawn in test_render.py."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "ALL", {"training": figures.training})
+        patch.setattr(figures, "ALL", {"training": figures.ALL["training"]})
         yield
 
 
@@ -390,6 +390,17 @@ def test_light_and_dark_are_readable_and_can_be_switched(chromium, file, dark):
     chromium.click("#theme")
     assert (background() < 150) != dark
     assert min(chromium.js(CONTRASTS)) >= 4.5
+
+
+@needs_browser
+def test_claims_of_one_verdict(chromium, file):
+    chromium.open(file)
+    shown = "[...document.querySelectorAll('.claims li')].filter(li => !li.hidden).map(li => li.dataset.verdict)"
+    assert chromium.js(shown) == ["inconclusive", "contradicted"]
+    chromium.click(".only button[data-verdict=contradicted]")
+    assert chromium.js(shown) == ["contradicted"]
+    chromium.click(".only button[data-verdict=contradicted]")
+    assert chromium.js(shown) == ["inconclusive", "contradicted"]
 
 
 @needs_browser

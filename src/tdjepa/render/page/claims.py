@@ -2,11 +2,12 @@
 
 from tdjepa.errors import UserError
 from tdjepa.render.labels import NOT_RUN
-from tdjepa.render.page.html import Html, element, maths
+from tdjepa.render.page.html import Html, element, join, maths
 from tdjepa.render.tables import number, p_text
 
 MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "≈", NOT_RUN: "–"}  # told apart without colour
 PROTOCOLS = {"paper": "Paper’s protocol", "ours": "All variance"}
+SYMBOLS = {"d_psi": "d_ψ", "l2": "ℓ₂", ">=": "≥", " - ": " − "}
 PLOT = 100  # width of the little interval plot, in its own units
 
 
@@ -33,13 +34,22 @@ def badge(verdict: str, text: str | None = None) -> Html:
 
 
 def section(claims: list[dict], digits: int) -> Html:
-    return element("ol", *(_claim(claim, digits) for claim in claims), class_="claims")
+    """Buttons that leave one verdict (shown by the script, which makes them work), then the claims."""
+    buttons = [
+        element("button", badge(v, f"{n} {v}"), type="button", aria_pressed="false", data_verdict=v)
+        for v, n in counts(claims, "ours").items()
+        if n
+    ]
+    only = element("p", "Show only ", *buttons, class_="only", hidden=True)
+    return join([only, element("ol", *(_claim(claim, digits) for claim in claims), class_="claims")])
 
 
 def _claim(claim: dict, digits: int) -> Html:
     digits = digits if claim.get("unit", "points") == "points" else 3  # correlations are small
-    verdicts = [_verdict(PROTOCOLS[protocol], claim[protocol], digits) for protocol in PROTOCOLS]
     asked = " · ".join(filter(None, (claim.get("place"), _plain(claim.get("comparison")))))
+    verdicts = [_verdict(PROTOCOLS[protocol], claim[protocol], digits) for protocol in PROTOCOLS]
+    if all(claim[protocol]["verdict"] == NOT_RUN for protocol in PROTOCOLS):
+        verdicts = [element("div", badge(NOT_RUN))]
     return element(
         "li",
         element("div", element("p", maths(claim["claim"])), element("p", maths(asked), class_="asked")),
@@ -50,9 +60,11 @@ def _claim(claim: dict, digits: int) -> Html:
 
 
 def _plain(comparison) -> str | None:
-    """The deciding comparison in words; a structured one is spelled out."""
+    """The deciding comparison in words and symbols; a structured one is spelled out."""
     if isinstance(comparison, dict):
-        return ", ".join(f"{name} {value}" for name, value in comparison.items())
+        comparison = ", ".join(f"{name} {value}" for name, value in comparison.items())
+    for word, symbol in SYMBOLS.items():
+        comparison = comparison and comparison.replace(word, symbol)
     return comparison
 
 

@@ -89,6 +89,24 @@ if (listed.length) {
   find.addEventListener("input", filter);
 }
 
+// One verdict only, or all again.
+
+const only = document.querySelector(".only");
+if (only) {
+  only.hidden = false;
+  only.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    const chosen = button.getAttribute("aria-pressed") === "true" ? null : button.dataset.verdict;
+    for (const other of only.querySelectorAll("button")) {
+      other.setAttribute("aria-pressed", String(other.dataset.verdict === chosen));
+    }
+    for (const claim of document.querySelectorAll(".claims li")) {
+      claim.hidden = chosen !== null && claim.dataset.verdict !== chosen;
+    }
+  });
+}
+
 // Behind a number: outcomes as a strip (up and blue: solved; down and orange: not), then where they come from.
 
 function describe(cell, run, i) {

@@ -17,6 +17,12 @@ from tdjepa.render.tables import number
 
 TITLES = {
     "main": "Main comparison",
+    "method_comparison": "Methods",
+    "literature": "Literature context",
+    "phases": "Failures before and after contact",
+    "geometry": "Where the agent starts",
+    "training_seeds": "Variance between trainings",
+    "split_leak": "Leak-free and leaky splits",
     "cost_matrix": "Plan costs on the same checkpoints",
     "navigation": "Navigation: checkpoint or cost?",
     "floors": "Floors and ceilings",
