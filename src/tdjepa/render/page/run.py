@@ -105,7 +105,7 @@ def _verdicts(judged: list[dict]) -> Html | None:
     if not judged:
         return None
     counts = claims.counts(judged, "ours")
-    return element("p", *(claims.badge(v, f"{n} {v}") for v, n in counts.items()), class_="counts")
+    return element("p", *(claims.badge(v, f"{n} {v}") for v, n in counts.items() if n), class_="counts")
 
 
 def _claims(judged: list[dict], digits: int) -> Html:
