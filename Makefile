@@ -17,7 +17,7 @@ run := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 $(py)
 # modules of another Python installation must not shadow the pinned ones
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system latex reproduce test lint clean distclean FORCE
+.PHONY: help setup system browser latex reproduce test lint clean distclean FORCE
 
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
@@ -63,7 +63,11 @@ latex:
 reproduce: latex setup
 	$(run) -m snakemake all --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(SNAKEMAKE_ARGS)
 
-test: lint
+# Without a Chromium the tests of the web page are skipped.
+browser:
+	@workflow/system_packages.sh browser
+
+test: browser lint
 	$(run) -m pytest $(PYTEST_ARGS)
 
 lint: setup

@@ -89,9 +89,12 @@ class Clone:
         return {log.stem: (log.stat().st_mtime_ns, log.stat().st_ino) for log in logs}
 
     def artefacts(self, *below: str) -> dict[str, bytes]:
-        """The content of all results, by name; logs and what is unfinished are no results."""
+        """The content of all results, by name; logs, run times and what is unfinished are no results."""
         found = [path for folder in below or ("data", "results") for path in (self.path / folder).rglob("*")]
+        left_out = {"logs", "benchmarks"}
         named = {
-            str(path.relative_to(self.path)): path for path in found if path.is_file() and "logs" not in path.parts
+            str(path.relative_to(self.path)): path
+            for path in found
+            if path.is_file() and not left_out & set(path.parts)
         }
         return {name: path.read_bytes() for name, path in named.items() if "/." not in name}

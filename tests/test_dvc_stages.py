@@ -23,6 +23,7 @@ def dependence(p: params.Params) -> dict[str, list]:
     each["evaluate"] += [params.diagnose_slice(p, *t) for t in trainings]
     each["judge"] += [p.judge, *files.all_rows()]
     each["render"] += [params.slice_json(p)]
+    each["page"] += [params.slice_json(p)]
     return each
 
 
@@ -78,6 +79,9 @@ def test_sources_of_a_verb(monkeypatch):
     assert "src/tdjepa/envs/two_room.py" not in sources("train", "two_room")
     assert "src/tdjepa/evidence/published.yaml" in sources("render")
     assert "src/tdjepa/evidence/bootstrap.py" in sources("judge")
+    page = {f"src/tdjepa/render/page/page.{kind}" for kind in ("html", "css", "js")}
+    assert page <= set(sources("page"))
+    assert not page & set(sources("render"))
     assert {"src/tdjepa/training.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
     assert not {"src/tdjepa/cli.py", "src/tdjepa/params.py", "src/tdjepa/evaluation.py"} & set(sources("train"))
 
@@ -100,5 +104,5 @@ def test_every_rule_has_an_expected_time():
     import yaml
 
     expected = yaml.safe_load((ROOT / "workflow/expected_seconds.yaml").read_text())
-    rules = {"collect", "mine", "train", "evaluate", "floors", "diagnose", "judge", "render", "paper"}
+    rules = {"collect", "mine", "train", "evaluate", "floors", "diagnose", "judge", "render", "page", "paper"}
     assert all(set(seconds) == rules for seconds in expected.values())

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.pipeline
 
 METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # the last continues the first
 TRAININGS = [f"two_room_{method}_{seed}" for method in METHODS for seed in (3072, 3073)]
-REPORT = {"judge", "render", "paper"}
+REPORT = {"judge", "render", "page", "paper"}
 AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose") for t in TRAININGS} | REPORT
 TRAIN = {f"train_{t}" for t in TRAININGS}
 EVERYTHING = {"collect_two_room", "mine_two_room", "floors_two_room"} | TRAIN | AFTER_TRAINING
@@ -106,6 +106,7 @@ def test_the_run_says_what_it_will_do_and_what_came_out(first_run):
     assert said.index("scale smoke") < said.index("Job 1:")
     summary = said[said.index("\nEnvironment") : said.index("Complete log")].splitlines()
     assert any(line.startswith("paper ") and "results/smoke/paper.pdf" in line for line in summary)
+    assert any(line.startswith("page ") and "results/smoke/page/index.html" in line for line in summary)
     assert len(summary) <= 40
 
 
@@ -169,6 +170,7 @@ def test_changed_source_reruns_its_consumers(clone):
     for file, jobs in {
         "src/tdjepa/evidence/bootstrap.py": REPORT,
         "src/tdjepa/render/pdf.py": {"paper"},
+        "src/tdjepa/render/page/page.css": {"page"},
         "paper/main.tex": {"paper"},
         "src/tdjepa/training.py": TRAIN | AFTER_TRAINING,
     }.items():

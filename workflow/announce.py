@@ -9,6 +9,7 @@ import yaml
 
 from tdjepa import params
 from tdjepa.errors import UserError
+from tdjepa.status import expected_text
 
 
 def readable(path: str) -> None:
@@ -47,16 +48,9 @@ def start(p: params.Params, workflow) -> None:
     jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.norun]
     cores = workflow.resource_settings.cores or 1
     seconds = yaml.safe_load(Path(workflow.basedir, "workflow/expected_seconds.yaml").read_text()).get(p.scale, {})
-    say(f"scale {p.scale}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {_expected(jobs, cores, seconds)}")
-
-
-def _expected(jobs: list[str], cores: int, seconds: dict[str, float]) -> str:
-    """The work shared by the cores, but no shorter than one job of each rule after the other."""
-    if not set(jobs) <= set(seconds):
-        return "no measured time for this scale yet"
-    shared = sum(seconds[name] for name in jobs) / min(cores, os.cpu_count() or 1)
-    expected = max(shared, sum(seconds[name] for name in set(jobs)))
-    return f"about {expected / 60:.0f} min" if expected >= 90 else f"about {max(expected, 1):.0f} s"
+    say(
+        f"scale {p.scale}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {expected_text(jobs, cores, seconds)}"
+    )
 
 
 def _count(n: int, noun: str) -> str:

@@ -25,14 +25,19 @@ SECTIONS = {  # the sections of params.yaml that a phase's slices and file names
         *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
         *("evaluate", "judge", "render"),
     ),
+    "page": (
+        *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
+        *("evaluate", "judge", "render"),
+    ),
     "paper": (),
 }
 VERBS = {phase: (phase,) for phase in PHASES} | {"collect": ("collect", "fetch"), "evaluate": ("evaluate", "diagnose")}
-RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate"}  # the others: report
+RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate", "page": "page"}  # others: report
 
 EPISODES, MINED = "data/${scale}/episodes", "data/${scale}/mined"
 TRAIN, ROWS, DIAGNOSTICS = "results/${scale}/train", "results/${scale}/rows", "results/${scale}/diagnostics"
 EVIDENCE, REPORT, PAPER = "results/${scale}/evidence", "results/${scale}/report", "results/${scale}/paper.pdf"
+PAGE = "results/${scale}/page"
 INS = {
     "collect": [],
     "mine": [EPISODES],
@@ -40,6 +45,7 @@ INS = {
     "evaluate": [EPISODES, MINED, TRAIN],
     "judge": [ROWS],
     "render": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
+    "page": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
     "paper": [REPORT],
 }
 OUTS = {
@@ -49,6 +55,7 @@ OUTS = {
     "evaluate": [ROWS, DIAGNOSTICS],
     "judge": [EVIDENCE],
     "render": [REPORT],
+    "page": [PAGE],
     "paper": [PAPER],
 }
 IN_GIT = {EVIDENCE, REPORT}  # small text and figures: Git shows how a table changed
@@ -64,6 +71,7 @@ def stage(phase: str) -> dict:
     code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(texts() if phase == "paper" else ())
     rules = ["workflow/phases.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
     sections = SECTIONS[phase]
+    rules += ["workflow/expected_seconds.yaml"] if phase == "page" else []
     return {
         "cmd": f"snakemake --cores all --rerun-incomplete {phase}_all",
         "params": ["scale", *sections, *("scales.${scale}." + section for section in sections)],

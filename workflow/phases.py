@@ -13,7 +13,7 @@ from tdjepa import layout
 from tdjepa.artefacts import card_path
 from tdjepa.params import Params
 
-PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "paper")
+PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "page", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
 DIAGNOSTICS = ("pairs.parquet", "pairs.card.json", "aliasing.json")
 EVIDENCE = ("stats.json", "cells.csv")
@@ -43,6 +43,9 @@ class Files:
 
     def log(self, name: str) -> str:
         return f"results/{self.scale}/logs/{name}.log"
+
+    def benchmark(self, name: str) -> str:
+        return f"results/{self.scale}/benchmarks/{name}.tsv"
 
     def mined(self, name: str) -> str:
         return str(layout.mined(self.scale, "{env}", name))
@@ -108,6 +111,7 @@ class Files:
             + self._per_env(self.floors, self.floors_card),
             "judge": [str(layout.evidence(self.scale, name)) for name in EVIDENCE],
             "render": [str(layout.report(self.scale, name)) for name in REPORT],
+            "page": [str(layout.page(self.scale)), str(card_path(layout.page(self.scale)))],
             "paper": [str(layout.paper(self.scale))],
         }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path("src")
 PACKAGE = "tdjepa"
 IMPORTS_ENVS_BY_NAME = "tdjepa.envs.base"
+DATA = {".yaml", ".html", ".css", ".js"}  # files beside a module that names them
 NOT_COUNTED = {"tdjepa.cli", "tdjepa.params"}
 VERBS = {  # verb -> the module that does its work
     "collect": "tdjepa.data.collect",
@@ -21,6 +22,7 @@ VERBS = {  # verb -> the module that does its work
     "diagnose": "tdjepa.diagnostics.run",
     "judge": "tdjepa.evidence.judge",
     "render": "tdjepa.render.collected",
+    "page": "tdjepa.render.page.run",
     "paper": "tdjepa.render.pdf",
 }
 
@@ -38,8 +40,12 @@ def sources(verb: str, *envs: str) -> list[str]:
         seen.update(new)
         todo += [name for path in new for name in _imports(path)]
         todo += [f"tdjepa.envs.{env}" for env in envs if new and name == IMPORTS_ENVS_BY_NAME]
-    data = {extra for path in seen for extra in path.parent.glob("*.yaml") if extra.name in path.read_text()}
-    return sorted(str(path) for path in seen | data)
+    data = {extra for path in seen for extra in path.parent.iterdir() if extra.suffix in DATA}
+    return sorted(str(path) for path in seen | {extra for extra in data if _named(extra, seen)})
+
+
+def _named(extra: Path, modules: set[Path]) -> bool:
+    return any(extra.name in path.read_text() for path in modules if path.parent == extra.parent)
 
 
 def texts() -> list[str]:

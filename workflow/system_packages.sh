@@ -1,7 +1,8 @@
 #!/bin/sh
 # The paper needs LaTeX and two environments need OpenGL, which pip cannot bring. This installs them where it can
 # (apt-get, as root or by sudo without a password) and otherwise says what to install. Missing LaTeX is an error only for
-# `system_packages.sh required`: the Python work does without.
+# `system_packages.sh required`: the Python work does without. `system_packages.sh browser` brings a Chromium too, in which
+# tests open the web page.
 set -eu
 
 # One file of each Debian package that the paper draws on, so that half a TeX Live does not pass for a whole one.
@@ -21,12 +22,19 @@ has_gl() {
     [ "$(uname)" != Linux ] || (PATH="$PATH:/usr/sbin:/sbin" ldconfig -p) 2>/dev/null | grep -q -e libEGL.so.1 -e libOSMesa.so
 }
 has_gl || optional="libegl1 libgl1-mesa-dri libgles2 libosmesa6"
+has_browser() {
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        if command -v "$name" >/dev/null; then return 0; fi
+    done
+    return 1
+}
+[ "${1:-}" != browser ] || has_browser || optional="${optional:+$optional }chromium"
 [ -n "$needed$optional" ] || exit 0
 
 by_hand() {
     echo "System packages are missing and were not installed: $1. On Debian or Ubuntu:"
     [ -z "$needed" ] || echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed"
-    [ -z "$optional" ] || echo "  to draw Reacher and Cube without a display: $optional"
+    [ -z "$optional" ] || echo "  optional, to draw Reacher and Cube without a display or to test the page: $optional"
     has_latex && exit 0
     echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; all else works."
     [ "$required" = no ] || echo "Nothing was started."
@@ -49,7 +57,7 @@ apt() {
 }
 
 [ -z "$needed" ] || echo "Installing with apt-get (about 500 MB, 3 minutes): $needed"
-[ -z "$optional" ] || echo "Installing with apt-get, for headless OpenGL: $optional"
+[ -z "$optional" ] || echo "Installing with apt-get, what is optional: $optional"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # An install that was killed leaves dpkg unwilling until this is run.

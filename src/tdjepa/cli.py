@@ -135,8 +135,11 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
     verb("render", render, "tables, figures and numbers from everything that has been run", params, scale, slice_, out)
     verb("paper", paper, "the PDF", params, scale, out)
+    verb("page", page, "everything as one web page that opens offline", params, scale, slice_, TIMES, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
+    verb("status", status, "what is done, running, failed and left of a scale, and how long that takes", params, scale)
+    verb("doctor", doctor, "what this machine lacks, and what to install for what", params, scale)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
     verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV, BENCH_SIZE)
     return parser
@@ -158,6 +161,10 @@ RUNTIME = (  # instead of `runtime` of params.yaml
 )
 RELEASED_METHOD = (("--method",), {"default": "lewm", "help": "method to file it under (default lewm)"})
 RELEASED_SEED = (("--seed",), {"type": int, "default": 0, "help": "seed to file it under (default 0: not one of ours)"})
+TIMES = (
+    ("--times",),
+    {"type": Path, "nargs": "+", "help": "benchmark files or expected seconds (default: what this machine measured)"},
+)
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
 BENCH_SIZE = (("--size",), {"default": "desk", "choices": ("desk", "paper"), "help": "for train: model and frames"})
@@ -413,6 +420,14 @@ def paper(args):
     _done(file=out)
 
 
+def page(args):
+    from tdjepa import params
+    from tdjepa.render.page import run
+
+    cfg, _ = _slice(args, params.Params, lambda p: p)
+    _done(**run.run(cfg, args.out, args.times))
+
+
 def summary(args):
     from tdjepa.render import collected
 
@@ -420,6 +435,18 @@ def summary(args):
     if args.readme:
         collected.update_readme(p, args.readme)
     collected.show(p)
+
+
+def status(args):
+    from tdjepa import status
+
+    status.run(_params(args))
+
+
+def doctor(args):
+    from tdjepa import doctor
+
+    return doctor.run(_params(args))
 
 
 def check(args):

@@ -46,3 +46,7 @@ def report(scale: str, name: str = "") -> Path:
 
 def paper(scale: str) -> Path:
     return Path("results", scale, "paper.pdf")
+
+
+def page(scale: str) -> Path:
+    return Path("results", scale, "page", "index.html")

@@ -14,6 +14,8 @@ rule collect:
         FILES.log("collect_{env}"),
     wildcard_constraints:
         env=from_source("generated"),
+    benchmark:
+        FILES.benchmark("collect_{env}")
     resources:
         mem_mb=4000,
         runtime=1440,
@@ -57,6 +59,8 @@ rule mine:
         [FILES.mined(name) for name in phases.MINED],
     log:
         FILES.log("mine_{env}"),
+    benchmark:
+        FILES.benchmark("mine_{env}")
     params:
         slice=job(lambda w: tdjepa_params.mine_slice(P, w.env)),
         out=lambda w, output: os.path.dirname(output[0]),

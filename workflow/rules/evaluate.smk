@@ -12,6 +12,8 @@ rule evaluate:
         card=FILES.rows_card,
     log:
         FILES.log("evaluate_{env}_{method}_{seed}"),
+    benchmark:
+        FILES.benchmark("evaluate_{env}_{method}_{seed}")
     resources:
         mem_mb=4000,
         runtime=60,
@@ -38,6 +40,8 @@ rule floors:
         card=FILES.floors_card,
     log:
         FILES.log("floors_{env}"),
+    benchmark:
+        FILES.benchmark("floors_{env}")
     params:
         slice=job(lambda w: tdjepa_params.evaluate_slice(P, w.env, "floors", 0)),
     message:
@@ -61,6 +65,8 @@ rule diagnose:
         aliasing=FILES.diagnostic("aliasing.json"),
     log:
         FILES.log("diagnose_{env}_{method}_{seed}"),
+    benchmark:
+        FILES.benchmark("diagnose_{env}_{method}_{seed}")
     params:
         slice=job(
             lambda w: tdjepa_params.diagnose_slice(P, w.env, w.method, int(w.seed))

@@ -8,6 +8,8 @@ rule judge:
         PHASES["judge"],
     log:
         FILES.log("judge"),
+    benchmark:
+        FILES.benchmark("judge")
     params:
         slice=tdjepa_params.slice_json(P.judge),
         out=lambda w, output: os.path.dirname(output[0]),
@@ -30,6 +32,8 @@ rule render:
         PHASES["render"],
     log:
         FILES.log("render"),
+    benchmark:
+        FILES.benchmark("render")
     params:
         slice=tdjepa_params.slice_json(P),
     message:
@@ -47,6 +51,8 @@ rule paper:
         PHASES["paper"],
     log:
         FILES.log("paper"),
+    benchmark:
+        FILES.benchmark("paper")
     params:
         scale=S,
     message:

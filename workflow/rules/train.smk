@@ -16,6 +16,8 @@ rule train:
         curve=FILES.training("curve.csv"),
     log:
         FILES.log("train_{env}_{method}_{seed}"),
+    benchmark:
+        FILES.benchmark("train_{env}_{method}_{seed}")
     resources:
         mem_mb=6000,
         runtime=60,

@@ -29,6 +29,8 @@ def show(params: Params) -> None:
     print(summary.terminal(reader.read(**inputs(params), params=params), Path(layout.report(params.scale))), end="")
     pdf = Path(layout.paper(params.scale))
     print(f"paper    {pdf if pdf.exists() else 'not built yet'}")
+    page = Path(layout.page(params.scale))
+    print(f"page     {page if page.exists() else 'not built yet'}")
 
 
 def update_readme(params: Params, readme: Path) -> None:

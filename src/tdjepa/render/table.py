@@ -30,8 +30,22 @@ def latex(text: str) -> str:
     return _SYMBOL.sub(lambda match: SYMBOLS[match[0]], text)
 
 
-class Strong(str):
-    """A text to be set in bold."""
+class Traced(str):
+    """A text that stands for cells of stats.json, by their ids: the page leads from it to their rows."""
+
+    cells: tuple[str, ...]
+
+    def __new__(cls, text: str, *cells: str):
+        traced = super().__new__(cls, text)
+        traced.cells = cells
+        return traced
+
+
+class Strong(Traced):
+    """A text to be set in bold; it stands for the same cells as before."""
+
+    def __new__(cls, text: str):
+        return super().__new__(cls, text, *getattr(text, "cells", ()))
 
 
 RULE = None  # in place of a row: a thin line

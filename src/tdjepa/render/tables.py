@@ -6,7 +6,7 @@ from tdjepa.evidence import alignment, published
 from tdjepa.params import Params
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, FLOORS, NOT_RUN, SOLVERS, cost_text, method_label, methods, planned_cost
-from tdjepa.render.table import RULE, Strong, Table
+from tdjepa.render.table import RULE, Strong, Table, Traced
 
 NAVIGATION = ("two_room", "reacher")  # where the paper deploys d_psi
 
@@ -72,7 +72,8 @@ def reproduced_text(inputs: Inputs, cell: dict | None) -> str:
     d = inputs.params.render.digits
     spread = "" if cell["std"] is None else f" ± {number(cell['std'], d)}"
     mark = "†" if partial(inputs.params, cell) else ""
-    return f"{number(cell['mean'], d)}{spread} [{number(cell['low'], d)}, {number(cell['high'], d)}]{mark}"
+    text = f"{number(cell['mean'], d)}{spread} [{number(cell['low'], d)}, {number(cell['high'], d)}]{mark}"
+    return Traced(text, cell["id"])
 
 
 def partial(params: Params, cell: dict) -> bool:
@@ -90,7 +91,8 @@ def difference_text(inputs: Inputs, comparison: dict | None) -> str:
         return NOT_RUN
     d = inputs.params.render.digits
     low, high = number(comparison["low"], d), number(comparison["high"], d)
-    return f"{number(comparison['difference'], d)} [{low}, {high}], p {p_text(comparison['p_holm'])}"
+    text = f"{number(comparison['difference'], d)} [{low}, {high}], p {p_text(comparison['p_holm'])}"
+    return Traced(text, comparison["a"], comparison["b"])
 
 
 def p_text(p: float) -> str:

@@ -1,0 +1,429 @@
+"""The web page: whole, equal twice, escaped; and in a real browser sortable, traceable, silent, for keyboard and phone.
+
+Everything that a person or a file can name is hostile here, so that each of these tests is one of escaping too.
+"""
+
+import dataclasses
+import html
+import json
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import browser
+from conftest import ROOT
+from synthetic import outcomes, results
+from tdjepa import cli, params
+from tdjepa.artefacts import canonical, write_card
+from tdjepa.errors import UserError
+from tdjepa.evidence import judge
+from tdjepa.render import figures, inputs
+from tdjepa.render.page import claims, pictures, run, run_times
+from tdjepa.render.page.trace import trace
+
+HOSTILE = """</script><img src=x onerror="document.title='owned'">'&"""
+BENCHMARK = "s\th:m:s\tmax_rss\tmean_load\tcpu_time\n12.5\t0:00:12\t800.0\t90\t11.0\n"
+pytestmark = pytest.mark.filterwarnings("ignore:constrained_layout")  # a label like that leaves no room for axes
+needs_browser = pytest.mark.skipif(
+    browser.executable() is None, reason="no Chromium: workflow/system_packages.sh browser"
+)
+
+
+def verdict(name, *numbers):
+    return {"verdict": name, **dict(zip(("effect", "low", "high", "p"), numbers, strict=False))}
+
+
+CLAIMS = [
+    {"id": "a", "claim": f"First. {HOSTILE}", "place": HOSTILE, "comparison": {"a": HOSTILE, "b": 1}}
+    | {"paper": verdict("reproduced", 7.0, 5.0, 9.0, 0.0004), "ours": verdict("inconclusive", 7.0, -1.0, 15.0, 0.06)},
+    {"id": HOSTILE, "claim": "Second.", "place": "", "comparison": None}
+    | {"paper": verdict("not run"), "ours": verdict("contradicted", -0.2, -0.3, -0.1, 0.01)},
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_figure():
+    """All of them are drawn in test_render.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "ALL", {"training": figures.ALL["training"]})
+        yield
+
+
+@pytest.fixture(scope="module")
+def p():
+    p = params.load(ROOT / "params.yaml", "smoke")
+    methods = {name: method.model_copy(update={"label": f"{name} {HOSTILE}"}) for name, method in p.methods.items()}
+    return p.model_copy(update={"methods": methods})
+
+
+@pytest.fixture(scope="module")
+def files(p, tmp_path_factory):
+    """A made-up run, as the arguments of `inputs.read`."""
+    folder = tmp_path_factory.mktemp("made up") / "a <b> 'path' & \"more\""
+    found = results(folder, p)
+    for i, path in enumerate(found["rows"]):
+        facts = {"env": "two_room", "method_name": "tdjepa", "seed": 3072, "scale": "smoke; rm -rf", "label": HOSTILE}
+        checkpoints = {"epoch_1": found["curves"][0], "epoch_2": found["curves"][1]} if i else {}
+        write_card(path, "evaluate", facts, checkpoints, success_criterion=HOSTILE)
+    judge.run(found["rows"], folder / "evidence", p.judge)
+    return {"stats": folder / "evidence/stats.json", **found}
+
+
+@pytest.fixture(scope="module")
+def found(p, files):
+    return inputs.read(**files, params=p)
+
+
+@pytest.fixture(scope="module")
+def rollouts(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pictures") / "an <i> episode.gif"
+    frames = [Image.new("RGB", (32, 32), (shade, 0, 0)) for shade in (10, 200)]
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    return [path]
+
+
+@pytest.fixture(scope="module")
+def times(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benchmarks")
+    names = ("train_two_room_tdjepa_3072", "train_two_room_lewm_3072", "judge")
+    for name in names:
+        (folder / f"{name}.tsv").write_text(BENCHMARK)
+    return sorted(folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def text(found, files, rollouts, times):
+    return run.page(found, files["rows"], CLAIMS, rollouts, times)
+
+
+@pytest.fixture(scope="module")
+def data(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def nothing(p):
+    lists = {name: [] for name in ("rows", "pairs", "cards", "curves", "aliasing")}
+    return inputs.read(**lists, stats=None, params=p)
+
+
+def test_equal_inputs_give_equal_bytes(text, found, files, rollouts, times):
+    assert run.page(found, files["rows"], CLAIMS, rollouts, times) == text
+    assert len(text.encode()) < 5_000_000
+
+
+def test_from_nothing_it_says_not_run(p):
+    text = run.page(nothing(p), [], [], [], [])
+    for section in ("claims", "rollouts", "cells", "times"):
+        part = text[text.index(f'<section id="{section}"') :].split("</section>")[0]
+        assert "not run</span>" in part, section
+    assert "#rows/" not in text.split("<script>")[0]
+
+
+def test_nothing_is_loaded_and_nothing_named_becomes_markup(text):
+    static = text.split('<script type="application/json"')[0]
+    assert "<img src=x" not in text
+    assert "<b> 'path'" not in static
+    assert html.escape(HOSTILE) in static
+    assert set(re.findall(r'\b(?:src|href)="([^"#:]*[:#])', static)) == {"data:", "#"}
+    assert not re.search(r"url\(|@import|\bstyle=", static)
+    assert text.count("<script") == text.count("</script>") == 2
+
+
+def test_the_policy_allows_this_style_and_script_only(text):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+
+def test_a_number_is_the_mean_of_the_outcomes_behind_it(text, data):
+    linked = {html.unescape(target) for target in re.findall(r'href="#rows/([^"|]+)"', text)}
+    assert (
+        {"two_room/tdjepa/d_psi/icem/w1/epoch2", "two_room/random/none/none/w1/epoch0"} <= linked <= set(data["cells"])
+    )
+    for cell in data["cells"].values():
+        marks = "".join(run[3] for run in cell["runs"])
+        assert len(marks.replace(".", "")) == cell["n_rows"]
+        assert 100 * marks.count("1") / cell["n_rows"] == pytest.approx(cell["mean"], abs=1e-3)
+        assert all(len(run[3]) == len(run[4]) == len(data["pairs"][cell["env"]]) for run in cell["runs"])
+
+
+def test_a_cell_names_its_file_checkpoint_and_commands(data, files):
+    file = data["files"][data["cells"]["two_room/tdjepa/blend/icem/w1/epoch2"]["runs"][0][2]]
+    assert file["path"] == files["rows"][data["files"].index(file)].as_posix()
+    assert set(file["checkpoints"]) == {"1", "2"}
+    assert "problem" not in file
+    for command in file["commands"]:
+        words = shlex.split(command)
+        assert words[0] == "tdjepa"
+        assert cli.argument_parser().parse_args(words[1:]).scale == "smoke; rm -rf"
+
+
+def test_a_file_that_its_card_does_not_know_is_shown_as_such(found, files, tmp_path):
+    changed, bare = tmp_path / "changed.parquet", tmp_path / "bare.parquet"
+    frame = pd.read_parquet(files["rows"][0])
+    frame.to_parquet(changed)
+    write_card(changed, "evaluate", {})
+    frame.assign(steps=1).to_parquet(changed)
+    frame.to_parquet(bare)
+    one, two = (trace(found, [path], set())["files"][0] for path in (changed, bare))
+    assert "changed after it was made" in one["problem"]
+    assert "no card" in two["problem"]
+
+
+def test_missing_rows_are_neither_success_nor_failure(found, tmp_path):
+    success = [[[1, np.nan], [0, 1]]]
+    outcomes(success).to_parquet(tmp_path / "rows.parquet")
+    stats = judge.run([tmp_path / "rows.parquet"], tmp_path, found.params.judge)
+    given = dataclasses.replace(found, stats=stats)
+    (cell,) = trace(given, [tmp_path / "rows.parquet"], set())["cells"].values()
+    assert {run[1]: run[3] for run in cell["runs"]} == {20260714: "1.", 7: "01"}
+
+
+def test_the_published_scale_fits(found, tmp_path):
+    """200,000 outcomes; the budget of the whole page is 5 MB."""
+    frame = outcomes(np.ones((1, 10, 50)), train_seeds=[0])
+    whole = pd.concat([frame.assign(train_seed=t, epoch=e) for t in range(40) for e in range(10)])
+    whole.to_parquet(tmp_path / "rows.parquet")
+    fields = {"method": "tdjepa", "solver": "icem", "cost": "d_psi", "w": 1.0, "env": "two_room", "std": None}
+    numbers = dict.fromkeys(("mean", "low", "high", "mean_nontrivial", "excess_over_random"), 50.0)
+    counts = dict.fromkeys(("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows"), 1)
+    cells = [{"id": f"{e}", "epoch": e, **fields, **numbers, **counts} for e in range(10)]
+    stats = {"cells": cells, "comparisons": []}
+    given = dataclasses.replace(found, stats=stats)
+    traced = trace(given, [tmp_path / "rows.parquet"], set())
+    assert sum(len(run[3]) for cell in traced["cells"].values() for run in cell["runs"]) == 200_000
+    assert len(canonical(traced)) < 1_500_000
+
+
+def test_claims_are_counted_and_a_strange_verdict_refused(tmp_path):
+    assert claims.counts(CLAIMS, "ours") == {"reproduced": 0, "contradicted": 1, "inconclusive": 1, "not run": 0}
+    assert len(set(claims.MARKS.values())) == len(claims.MARKS)
+    for bad in ({}, [{"id": "x"}], [{**CLAIMS[0], "ours": {"verdict": "maybe"}}], [3]):
+        (tmp_path / "claims.json").write_text(json.dumps(bad))
+        with pytest.raises(UserError, match="claims.json: claim "):
+            run.read_claims(tmp_path / "claims.json")
+    assert run.read_claims(tmp_path / "absent.json") == []
+
+
+def test_run_times_are_added_up_by_step(times, tmp_path):
+    shown = run_times.section(times, "smoke")
+    assert re.search(r"train</th><td>2</td><td>25</td><td>22</td>", shown)
+    (tmp_path / "seconds.yaml").write_text("smoke: {train: 5}\n")
+    assert "train</th><td>5</td>" in run_times.section([tmp_path / "seconds.yaml"], "smoke")
+    assert "not run" in run_times.section([tmp_path / "seconds.yaml"], "paper")
+    (tmp_path / "bad.tsv").write_text("no\n")
+    with pytest.raises(UserError, match="bad.tsv: "):
+        run_times.section([tmp_path / "bad.tsv"], "smoke")
+
+
+def test_rollouts_beyond_the_budget_are_named_not_shown(rollouts, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "ROLLOUT_BYTES", 1.5 * len(rollouts[0].read_bytes() + pictures._still(rollouts[0])))
+    shown, left_out = pictures.rollouts([rollouts[0], rollouts[0]])
+    assert (len(shown), len(left_out)) == (1, 1)
+    (tmp_path / "bad.gif").write_text("no picture")
+    with pytest.raises(UserError, match="bad.gif: "):
+        pictures.rollouts([tmp_path / "bad.gif"])
+
+
+def test_the_verb_writes_the_page_and_its_card(p, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["page", "--slice", params.slice_json(p)]) == 0
+    assert (tmp_path / "results/smoke/page/index.html").exists()
+    assert (tmp_path / "results/smoke/page/index.card.json").exists()
+    assert "results/smoke/page/index.html" in capsys.readouterr().out
+
+
+# In the browser -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def file(text, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    with browser.Browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def column(chromium, table, i):
+    return chromium.js(f"[...document.querySelectorAll('{table} tbody tr')].map(row => row.cells[{i}].textContent)")
+
+
+@needs_browser
+def test_it_opens_without_a_word_and_without_a_request(chromium, file):
+    chromium.open(file)
+    assert chromium.complaints == []
+    assert {url.split(":")[0] for url in chromium.requests} == {"file", "data"}
+    assert [url for url in chromium.requests if url.startswith("file:")] == [file.as_uri()]
+    assert chromium.js("document.title").startswith("Temporal-Distance-JEPA")
+    assert chromium.js("[...document.images].every(image => image.naturalWidth > 0)")
+    assert HOSTILE in chromium.js("document.querySelector('.claims').textContent")
+
+
+@needs_browser
+def test_the_network_is_out_of_reach(chromium, file):
+    chromium.open(file)
+    assert chromium.js("fetch('http://127.0.0.1:9/').then(() => 'reached', () => 'refused')") == "refused"
+    assert any("Content Security Policy" in json.dumps(said) for said in chromium.complaints)
+
+
+@needs_browser
+def test_a_table_sorts_up_down_and_back(chromium, file):
+    chromium.open(file)
+    first = column(chromium, "#cells", 5)
+    head = "#cells thead th:nth-child(6) button"
+    orders = []
+    for state in ("ascending", "descending", "none"):
+        chromium.click(head)
+        assert chromium.js("document.querySelector('#cells thead th:nth-child(6)').ariaSort") == state
+        orders.append(column(chromium, "#cells", 5))
+    assert orders == [sorted(first, key=float), sorted(first, key=float, reverse=True), first]
+    chromium.click("#table-main thead th:nth-child(3) button")  # numbers and "not run"
+    assert column(chromium, "#table-main", 2)[-2:] == ["not run"] * 2
+    chromium.click("#table-main thead th:nth-child(3) button")
+    assert column(chromium, "#table-main", 2)[-2:] == ["not run"] * 2
+
+
+@needs_browser
+def test_from_a_number_to_its_rows(chromium, file, data):
+    chromium.open(file)
+    chromium.click("#table-main a.rows")
+    assert chromium.becomes("document.getElementById('trace').open")
+    link = chromium.js("document.querySelector('#table-main a.rows').getAttribute('href')").removeprefix("#rows/")
+    cell, shown = data["cells"][link], chromium.js("document.getElementById('trace').textContent")
+    assert cell["text"] in shown
+    for number in {of_seeds[2] for of_seeds in cell["runs"]}:
+        source = data["files"][number]
+        for fact in (source["path"], source["sha256"], source["checkpoints"][str(cell["epoch"])], *source["commands"]):
+            assert fact in shown
+        assert '"label": ' in shown
+    assert chromium.js("document.querySelectorAll('.strip rect').length") == cell["n_rows"]
+    assert chromium.js("document.querySelectorAll('.strip rect.yes').length") == round(
+        cell["mean"] / 100 * cell["n_rows"]
+    )
+    chromium.click(".all-rows summary")
+    assert chromium.becomes(f"document.querySelectorAll('.all-rows tbody tr').length === {cell['n_rows']}")
+    chromium.click("#close")
+    assert not chromium.js("document.getElementById('trace').open")
+    assert chromium.complaints == []
+
+
+@needs_browser
+def test_a_difference_opens_both_cells(chromium, file):
+    chromium.open(file)
+    chromium.click("#table-navigation a.rows[href*='|']")
+    text = chromium.js("document.querySelector('#table-navigation a.rows[href*=\"|\"]').textContent")
+    assert chromium.becomes("document.querySelectorAll('#trace .one').length === 2")
+    assert chromium.js("document.querySelector('#trace .big').textContent").startswith(text.split(" ")[0])
+
+
+@needs_browser
+def test_with_the_keyboard_alone(chromium, file):
+    chromium.open(file)
+    for _ in range(300):
+        chromium.press("Tab")
+        if chromium.js("document.activeElement.matches('a.rows')"):
+            break
+    link = chromium.js("document.activeElement.getAttribute('href')")
+    assert link.startswith("#rows/")
+    chromium.press("Enter")
+    assert chromium.becomes("document.activeElement.id === 'trace-title'")
+    chromium.press("Tab", "Tab")
+    assert chromium.js("document.activeElement.className") == "strip"
+    chromium.press("ArrowRight", "ArrowDown", "ArrowRight")
+    assert re.search(
+        r"episode \d+ from step \d+, (not )?solved", chromium.js("document.querySelector('.said-of').textContent")
+    )
+    assert chromium.js("document.querySelectorAll('.here').length") == 1
+    chromium.press("Escape")
+    assert not chromium.js("document.getElementById('trace').open")
+    assert chromium.js("document.activeElement.getAttribute('href')") == link
+    assert chromium.complaints == []
+
+
+@needs_browser
+def test_on_a_phone_only_tables_scroll_sideways(chromium, file):
+    chromium.open(file, width=360, height=740)
+    assert chromium.js("document.documentElement.scrollWidth <= innerWidth")
+    assert chromium.js("document.querySelector('#table-main .scroll').scrollWidth > 360")
+    chromium.click("#table-main a.rows")
+    assert chromium.becomes("document.getElementById('trace').open")
+    assert chromium.js("document.getElementById('trace').scrollWidth <= innerWidth")
+
+
+CONTRASTS = """
+(() => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255);
+    const [r, g, b] = parts.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const page = light(getComputedStyle(document.body).backgroundColor);
+  const texts = ["body", "nav a", ".caption", ".badge.reproduced", ".badge.contradicted", ".badge.inconclusive", ".empty"];
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  return texts.map((t) => contrast(light(getComputedStyle(document.querySelector(t)).color), page));
+})()
+"""
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+def test_light_and_dark_are_readable_and_can_be_switched(chromium, file, dark):
+    def background():
+        colour = chromium.js("getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+    chromium.open(file, dark=dark)
+    before = background()
+    assert (before < 150) == dark
+    assert min(chromium.js(CONTRASTS)) >= 4.5
+    assert chromium.js("document.getElementById('theme').ariaPressed") == str(dark).lower()
+    chromium.click("#theme")
+    assert (background() < 150) != dark
+    assert min(chromium.js(CONTRASTS)) >= 4.5
+
+
+@needs_browser
+def test_claims_of_one_verdict(chromium, file):
+    chromium.open(file)
+    shown = "[...document.querySelectorAll('.claims li')].filter(li => !li.hidden).map(li => li.dataset.verdict)"
+    assert chromium.js(shown) == ["inconclusive", "contradicted"]
+    chromium.click(".only button[data-verdict=contradicted]")
+    assert chromium.js(shown) == ["contradicted"]
+    chromium.click(".only button[data-verdict=contradicted]")
+    assert chromium.js(shown) == ["inconclusive", "contradicted"]
+
+
+@needs_browser
+def test_cells_are_found_by_words_and_rollouts_move_when_asked(chromium, file, data):
+    chromium.open(file)
+    shown = "[...document.querySelectorAll('#cells tbody tr')].filter(row => !row.hidden).length"
+    assert chromium.js(shown) == len(data["cells"])
+    chromium.js(
+        "(f => { f.value = 'blend two'; f.dispatchEvent(new Event('input')); })(document.getElementById('find'))"
+    )
+    assert chromium.js(shown) == 1
+    still = "document.querySelector('.rollout img').src.startsWith('data:image/png')"
+    assert chromium.js(still)
+    chromium.click(".rollout")
+    assert not chromium.js(still)
+    chromium.click(".rollout")
+    assert chromium.js(still)
+
+
+@needs_browser
+def test_a_broken_address_is_no_error(chromium, file):
+    chromium.open(file)
+    for address in ("#rows/%E0%A4%A", "#rows/__proto__", "#rows/constructor|toString", "#nowhere"):
+        chromium.js(f"new Promise(done => {{ onhashchange = () => done(1); location.hash = '{address}' }})")
+        assert not chromium.js("document.getElementById('trace').open")
+    assert chromium.complaints == []

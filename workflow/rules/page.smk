@@ -1,0 +1,17 @@
+# Everything that the report is rendered from, as one web page. The times on it are the expected ones, so that equal
+# results give equal pages; `tdjepa page` by hand shows those that this machine measured.
+rule page:
+    input:
+        rules.render.input,
+        times="workflow/expected_seconds.yaml",
+        code=sources("page", *P.envs),
+    output:
+        PHASES["page"],
+    log:
+        FILES.log("page"),
+    params:
+        slice=tdjepa_params.slice_json(P),
+    message:
+        "page"
+    shell:
+        "python -m tdjepa page --slice {params.slice:q} --times {input.times:q} >{log:q} 2>&1"
