@@ -13,6 +13,7 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/page.smk"
+include: "workflow/rules/pictures.smk"
 
 
 rule all:

@@ -32,6 +32,7 @@ def test_help_imports_nothing_heavy():
         (("collect", "--slice", "{}"), "--slice: env: missing"),
         (("collect", "--params", "absent.yaml"), "absent.yaml: No such file"),
         (("judge", "--rows", "absent.parquet"), "absent.parquet"),
+        (("evaluate", "--sweep", "everything"), "--sweep everything: must be one of evaluate.sweeps: blend, gates,"),
     ],
 )
 def test_mistakes_give_one_line_and_status_two(args, message):

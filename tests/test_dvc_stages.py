@@ -20,6 +20,7 @@ def dependence(p: params.Params) -> dict[str, list]:
     each["train"] += [params.train_slice(p, *t) for t in trainings]
     each["evaluate"] += [params.evaluate_slice(p, *t) for t in trainings]
     each["evaluate"] += [params.evaluate_slice(p, env, "floors", 0) for env in p.envs]
+    each["evaluate"] += [params.evaluate_slice(p, env, m, s, name) for name, env, m, s in files.sweeps()]
     each["evaluate"] += [params.diagnose_slice(p, *t) for t in trainings]
     each["judge"] += [p.judge, *files.all_rows()]
     each["render"] += [params.slice_json(p)]
@@ -41,7 +42,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "runtime": p.runtime.model_copy(update={"snapshot_every": 1}),  # watched by nobody
         "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),
         "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
-        "evaluate": p.evaluate.model_copy(update={"budget": 1}),
+        "evaluate": p.evaluate.model_copy(update={"budget": 60}),
         "judge": p.judge.model_copy(update={"seed": 1}),
         "render": p.render.model_copy(update={"digits": 3}),
     }
@@ -104,5 +105,6 @@ def test_every_rule_has_an_expected_time():
     import yaml
 
     expected = yaml.safe_load((ROOT / "workflow/expected_seconds.yaml").read_text())
-    rules = {"collect", "mine", "train", "evaluate", "floors", "diagnose", "judge", "render", "page", "paper"}
+    rules = {"collect", "mine", "train", "evaluate", "sweep", "floors", "diagnose"}
+    rules |= {"judge", "render", "page", "paper"}
     assert all(set(seconds) == rules for seconds in expected.values())

@@ -1,22 +1,40 @@
-"""Locked evaluation: the oracle succeeds, floors are floors, and an episode's outcome is its own."""
+"""Locked evaluation: the oracle succeeds, floors are floors, an episode's outcome is its own, a kill costs nothing."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from conftest import ROOT
 from tdjepa import evaluation, params
+from tdjepa.envs.base import make
 from tdjepa.errors import UserError
+from tdjepa.journal import Journal
+from tdjepa.mining import manifest
 
 COLUMNS = ["scale", "env", "method", "train_seed", "epoch", "solver", "cost"]
 COLUMNS += ["w", "plan_seed", "episode", "start", "success", "trivial", "steps"]
 
 
-def evaluate(smoke, data, trained, out, method="tdjepa", **changes):
-    cfg = params.evaluate_slice(smoke, "two_room", method, 3072)
-    cfg = cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update=changes)})
-    checkpoints = {e: trained / method / f"epoch_{e:02d}.safetensors" for e in (1, 2)}
-    return evaluation.run(cfg, data / "episodes.h5", data / "mined/test.json", checkpoints, out)
+def sliced(smoke, method="tdjepa", sweep="", **changes):
+    p = smoke.model_copy(update={"evaluate": smoke.evaluate.model_copy(update=changes)})
+    return params.evaluate_slice(p, "two_room", method, 3072, sweep)
+
+
+def saved(trained, method):
+    return {e: trained / method / f"epoch_{e:02d}.safetensors" for e in (1, 2)}
+
+
+def evaluate(smoke, data, trained, out, method="tdjepa", sweep="", **changes):
+    cfg = sliced(smoke, method, sweep, **changes)
+    locked = data / "mined" / f"{cfg.evaluate.manifest}.json"
+    return evaluation.run(cfg, data / "episodes.h5", locked, saved(trained, method), out)
 
 
 def test_rows_have_the_columns_of_the_design_first(smoke, data, trained, tmp_path):
@@ -30,6 +48,13 @@ def test_rows_have_the_columns_of_the_design_first(smoke, data, trained, tmp_pat
     assert cells.to_dict() == {("d_psi", 1): n, ("d_psi", 2): 2 * n, ("l2", 2): 2 * n, ("blend", 2): 2 * n}
     card = json.loads((tmp_path / "r.card.json").read_text())
     assert "16 px" in card["success_criterion"]
+    assert card["code"] == table.code[0] == evaluation.version("two_room")
+    assert (table.setting == "main").all()
+    times = pd.read_csv(tmp_path / "r.times.csv")
+    assert len(times) == table.plans.sum()
+    assert (times.seconds > 0).all()
+    assert "| tdjepa | 1 " in evaluation.shown(table, tmp_path / "r.times.csv")
+    assert not list(tmp_path.glob(".*"))
     assert set(card["inputs"]) == {"episodes", "manifest", "epoch_1", "epoch_2"}
 
 
@@ -49,6 +74,103 @@ def test_an_episode_does_not_depend_on_which_others_are_evaluated(smoke, data, t
         assert (both[column] == both[f"{column}_every"]).all()
 
 
+def test_batch_order_and_workers_change_nothing(smoke, data, trained):
+    """Outcomes of all episodes together, one by one, backwards, and by two workers at once."""
+    cfg = sliced(smoke, "lewm")
+    locked = evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json")
+    n = len(locked.entries)
+
+    def play(which):
+        env = make("two_room")
+        planner = evaluation.load_planners(cfg, saved(trained, "lewm"), env, locked)[0]
+        return evaluation.episode(cfg, locked, env, planner, locked.goal_frames(make("two_room")), 7, which)
+
+    every = play(slice(0, n))
+    with ThreadPoolExecutor(2) as pool:
+        workers = list(pool.map(play, [slice(k, k + 1) for k in reversed(range(n))]))[::-1]
+    parts = {"one by one": workers, "in threes": [play(slice(k, k + 3)) for k in range(0, n, 3)]}
+    for name, outcomes in parts.items():
+        for column in ("success", "steps", "plans", "final"):
+            np.testing.assert_array_equal(np.concatenate([o[column] for o in outcomes]), every[column], name)
+
+
+def test_a_killed_evaluation_goes_on_where_it_stopped(smoke, data, trained, tmp_path):
+    """SIGKILL after the third episode; the finished rows are those of a run in one go, to the byte."""
+    cfg = sliced(smoke, "lewm")
+    (tmp_path / "slice.json").write_text(params.slice_json(cfg))
+    script = f"""
+import os, signal
+from pathlib import Path
+from tdjepa import evaluation, journal, params
+add = journal.Journal.add
+def add_three(self, key, value):
+    add(self, key, value)
+    if len(self.done) == 3:
+        self.file.write(b'{{"key": [0, 7')  # torn: the kill hits while the fourth is written
+        self.file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+journal.Journal.add = add_three
+cfg = params.EvaluateSlice.model_validate_json(Path({str(tmp_path / "slice.json")!r}).read_text())
+evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined/test.json")!r}),
+    {{2: Path({str(trained / "lewm/epoch_02.safetensors")!r})}}, Path({str(tmp_path / "killed/r.parquet")!r}))
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    died = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    assert [path.name for path in (tmp_path / "killed").iterdir()] == [".r.parquet.journal"]
+
+    played = []
+    original = evaluation.episode
+    for folder in ("killed", "whole"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(evaluation, "episode", lambda *a, f=folder: played.append(f) or original(*a))
+            evaluate(smoke, data, trained, tmp_path / folder / "r.parquet", method="lewm")
+    assert played.count("whole") - played.count("killed") == 3
+    for name in ("r.parquet", "r.card.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert not (tmp_path / "killed/.r.parquet.journal").exists()
+
+
+def test_a_journal_of_another_job_is_not_used(tmp_path):
+    first = Journal(tmp_path / "j", {"params": 1})
+    first.add((0, 7, 0), {"x": [0.1 + 0.2]})
+    first.file.close()
+    assert Journal(tmp_path / "j", {"params": 1}).done == {(0, 7, 0): {"x": [0.1 + 0.2]}}
+    assert Journal(tmp_path / "j", {"params": 2}).done == {}
+
+
+def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, trained, tmp_path):
+    from tdjepa.evidence import rows
+
+    cells = ({"cost": "blend", "alpha": [0.0, 1.0]}, {"cost": ["d_psi", "l2"], "history": 3, "receding": 2})
+    sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
+    table = evaluate(smoke, data, trained, tmp_path / "s.parquet", sweep="blend", sweeps={"blend": sweep})
+    found = table.groupby(["cost", "alpha", "history"]).size()
+    n = smoke.evaluate.episodes
+    expected = {("blend", 0.0, 1): n, ("blend", 1.0, 1): n, ("d_psi", 0.1, 3): n, ("l2", 0.1, 3): n}
+    assert found.to_dict() == expected
+    assert (table.setting == "blend").all()
+    main = evaluate(smoke, data, trained, tmp_path / "m.parquet")
+    both = table[table.cost == "blend"].merge(main[main.epoch == 2], on=["plan_seed", "episode", "start"])
+    for alpha, cost in ((0.0, "d_psi"), (1.0, "l2")):  # the ends of the blend are the two costs, to the last bit
+        same = both[(both.alpha_x == alpha) & (both.cost_y == cost)]
+        assert len(same) == n
+        assert (same.final_distance_x == same.final_distance_y).all()
+    judged = rows.read([tmp_path / "s.parquet", tmp_path / "m.parquet"])
+    assert len(judged) == len(main)
+
+
+@pytest.mark.parametrize(("solver", "refinements"), [("mppi", 2), ("gradient", 2)])
+def test_the_librarys_other_solvers_plan_too(smoke, data, trained, tmp_path, solver, refinements):
+    cells = ({"solver": solver, "refinements": refinements, "cost": "d_psi", "candidates": 8, "elites": 4},)
+    sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
+    change = {"sweep": "blend", "sweeps": {"blend": sweep}, "episodes": 2}
+    for name in ("a", "b"):
+        table = evaluate(smoke, data, trained, tmp_path / name / "r.parquet", **change)
+    assert (table.solver == solver).all()
+    assert (tmp_path / "a/r.parquet").read_bytes() == (tmp_path / "b/r.parquet").read_bytes()
+
+
 def test_replay_solves_everything_and_zero_only_what_is_trivial(smoke, data, tmp_path):
     cfg = params.evaluate_slice(smoke, "two_room", "floors", 0)
     table = evaluation.run_floors(cfg, data / "episodes.h5", data / "mined/test.json", tmp_path / "f.parquet")
@@ -60,17 +182,71 @@ def test_replay_solves_everything_and_zero_only_what_is_trivial(smoke, data, tmp
     assert table[table.method == "random"].groupby("plan_seed").final_distance.sum().nunique() > 1
 
 
-def test_the_wrong_checkpoint_is_refused(smoke, data, trained, tmp_path):
-    cfg = params.evaluate_slice(smoke, "two_room", "tdjepa", 3073)
-    with pytest.raises(UserError, match="was trained with seed = 3072, expected 3073"):
+def refused(smoke, data, trained, tmp_path, match, method="tdjepa", checkpoints=None, locked="test", **changes):
+    with pytest.raises(UserError, match=match) as error:
         evaluation.run(
-            cfg,
+            sliced(smoke, method, **changes),
             data / "episodes.h5",
-            data / "mined/test.json",
-            {2: trained / "tdjepa/epoch_02.safetensors"},
-            tmp_path / "r",
+            data / "mined/test.json" if locked == "test" else locked,
+            checkpoints or saved(trained, method),
+            tmp_path / "out" / "r.parquet",
         )
-    assert not list(tmp_path.iterdir())
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_mistake_is_refused_before_anything_runs(smoke, data, trained, tmp_path):
+    check = (smoke, data, trained, tmp_path)
+    refused(*check, "was trained with method_name = 'lewm', expected 'tdjepa'", checkpoints=saved(trained, "lewm"))
+    refused(*check, "validation manifest, but evaluate.manifest = 'test'", locked=data / "mined/validation.json")
+    entries = manifest_with(data, tmp_path, lambda m: m["entries"][0].__setitem__(1, 10_000))
+    refused(*check, "points past the episode's", locked=entries)
+    tampered = manifest_with(data, tmp_path, lambda m: m["entries"].pop(), rehash=False)
+    refused(*check, "entries are not the locked ones", locked=tampered)
+
+
+def manifest_with(data, tmp_path, change, rehash=True):
+    found = json.loads((data / "mined/test.json").read_text())
+    change(found)
+    if rehash:
+        found["sha256_of_lines"] = manifest.lines_sha256(found["entries"])
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(found))
+    return path
+
+
+def test_only_the_locked_manifest_is_taken(smoke, data, trained, tmp_path):
+    found = json.loads((data / "mined/test.json").read_text())["sha256_of_lines"]
+    cfg = sliced(smoke, "lewm", locked={"two_room": "ab" * 32})
+    with pytest.raises(UserError, match="evaluate.locked.two_room is abab"):
+        evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json")
+    cfg = sliced(smoke, "lewm", locked={"two_room": found})
+    assert evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json").sha256 == found
+
+
+def test_a_checkpoint_of_another_environment_is_refused(smoke, data, trained, tmp_path):
+    cfg = sliced(smoke, "lewm").model_copy(update={"env": "push_t"})
+    locked = evaluation.Episodes(sliced(smoke, "lewm"), data / "episodes.h5", data / "mined/test.json")
+    with pytest.raises(UserError, match="was trained with env = 'two_room', expected 'push_t'"):
+        evaluation.load_planners(cfg, saved(trained, "lewm"), make("two_room"), locked)
+
+
+@pytest.mark.parametrize(
+    ("method", "cost", "match"),
+    [
+        ("lewm", "d_psi", "without a temporal head; plan with l2"),
+        ("lewm", "soft_gate", "without a temporal head; plan with l2"),
+        ("tdjepa", "hard_gate", "two_room has no contact geometry"),
+        ("tdjepa", "rc_aux", "no head for reachability"),
+    ],
+)
+def test_a_cost_that_cannot_be_given_is_refused(smoke, data, trained, tmp_path, method, cost, match):
+    cell = sliced(smoke, method).cells[0].model_copy(update={"cost": cost})
+    cfg = sliced(smoke, method).model_copy(update={"cells": (cell,)})
+    out = tmp_path / "out" / "r.parquet"
+    with pytest.raises(UserError, match=match):
+        evaluation.run(cfg, data / "episodes.h5", data / "mined/test.json", saved(trained, method), out)
+    assert not out.parent.exists()
 
 
 def test_three_history_frames_plan_too(smoke, data, trained, tmp_path):

@@ -1,24 +1,52 @@
 """Planning: the solvers against a known optimum and against the library's, costs and aggregation by hand."""
 
+from types import SimpleNamespace
+
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
 from conftest import ROOT
-from library import CEMSolver, ICEMSolver
 from tdjepa import params
+from tdjepa.envs.base import make
 from tdjepa.errors import UserError
 from tdjepa.planning import costs
 from tdjepa.planning.cem import cem, coloured, icem
+from tdjepa.planning.mpc import LatentPlanner
+from tdjepa.planning.reference import LibraryModel, library_solver
 
 
 @pytest.fixture(scope="module")
-def planner():
-    return params.load(ROOT / "params.yaml", "paper").evaluate.planner
+def paper():
+    return params.load(ROOT / "params.yaml", "paper")
 
 
-WIDE = (torch.tensor(-9.0), torch.tensor(9.0))
+@pytest.fixture(scope="module")
+def planner(paper):
+    return paper.evaluate.planner
+
+
+def cell_of(p, method="tdjepa", planner=None, **changes):
+    """The protocol's cell of Two-Room with some values changed."""
+    cell = params.evaluate_slice(p, "two_room", method, 3072).cells[0]
+    return cell.model_copy(update={"planner": cell.planner.model_copy(update=planner or {}), **changes})
+
+
+def awake(model):
+    """AdaLN-zero starts as the identity, where actions do not matter; wake it up."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for block in model.predictor.blocks:
+            block.modulation[1].weight.normal_(std=0.3)
+            block.modulation[1].bias.normal_(std=0.3)
+        for part in (model.projector, model.pred_projector):  # batch norm that does something
+            part[1].running_mean.normal_()
+            part[1].running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+WIDE = (torch.full((2,), -9.0), torch.full((2,), 9.0))
 
 
 def bowl(target):
@@ -28,41 +56,47 @@ def bowl(target):
 @pytest.mark.parametrize("solver", ["cem", "icem"])
 def test_the_minimum_of_a_bowl_is_found(planner, solver):
     target = torch.linspace(-1, 1, 10).reshape(5, 2)
-    search = (bowl(target), planner, 30, 2, torch.Generator().manual_seed(0))
-    plan = cem(*search) if solver == "cem" else icem(*search, WIDE)
+    search = {"cem": cem, "icem": icem}[solver]
+    plan = search(bowl(target), planner, 30, 2, torch.Generator().manual_seed(0), WIDE)
     assert (plan - target).abs().max() < 0.05
 
 
-class Costable:
-    """What the library's solvers want of a model."""
-
-    def __init__(self, cost):
-        self.cost = cost
-
-    def get_cost(self, info, candidates):  # (1, N, H, A)
-        return self.cost(candidates[0])[None]
+SHAPES = [  # candidates, elites, refinements, horizon, frameskip
+    (40, 8, 6, 5, 5),
+    (300, 30, 3, 5, 5),
+    (17, 3, 5, 4, 1),
+    (24, 24, 4, 3, 2),
+]
 
 
-class Config:
-    horizon, action_block = 5, 1
-
-
-@pytest.mark.parametrize(("dim", "candidates", "elites", "steps"), [(2, 300, 30, 10), (10, 64, 8, 4), (3, 300, 30, 30)])
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("w", [1.0, 0.3])
+@pytest.mark.parametrize("cost", ["d_psi", "l2", "blend"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("solver", ["cem", "icem"])
-def test_plans_equal_the_librarys_given_the_same_noise(planner, solver, dim, candidates, elites, steps):
-    planner = planner.model_copy(update={"candidates": candidates, "elites": elites})
-    target = torch.linspace(-1.5, 1.5, 5 * dim).reshape(5, dim)
+def test_equal_to_the_librarys_solver_on_the_same_model_and_noise(smoke, solver, shape, cost, w, precision):
+    """Its solver on our model through get_cost, ours on the fast rollout: the same frames, the same noise, the same plan."""
+    from tdjepa.model.world_model import build
 
-    def rough(a):  # many local minima: an equal plan is not just an equal optimum
-        return bowl(target)(a) + torch.sin(7 * a).sum((-1, -2))
+    candidates, elites, refinements, horizon, frameskip = shape
+    model = awake(build(smoke.model, "mrn", 32, 2 * frameskip, seed=0)).to(precision)
+    changes = {"candidates": candidates, "elites": elites, "horizon": horizon, "receding": 1}
+    cell = cell_of(smoke, planner=changes, solver=solver, cost=cost, w=w, refinements=refinements)
+    frames = np.random.default_rng(3).integers(0, 256, (2, 1, 32, 32, 3), np.uint8)  # the frame seen, the goal
 
-    kind = CEMSolver if solver == "cem" else ICEMSolver
-    reference = kind(Costable(rough), num_samples=candidates, topk=elites, n_steps=steps, seed=11)
-    reference.configure(action_space=gym.spaces.Box(-1.0, 1.0, (1, dim)), n_envs=1, config=Config())
-    expected = reference.solve({"x": torch.zeros(1, 1)})["actions"][0]
-    search = (rough, planner, steps, dim, torch.Generator().manual_seed(11))
-    plan = cem(*search) if solver == "cem" else icem(*search, (-torch.ones(dim), torch.ones(dim)))
-    torch.testing.assert_close(plan, expected, atol=1e-5, rtol=0)
+    kind = library_solver({"cem": "CEMSolver", "icem": "ICEMSolver"}[solver])
+    theirs = kind(LibraryModel(model, cell), num_samples=candidates, topk=elites, n_steps=refinements, seed=11)
+    config = SimpleNamespace(horizon=horizon, action_block=frameskip)
+    theirs.configure(action_space=gym.spaces.Box(-1.0, 1.0, (1, 2)), n_envs=1, config=config)
+    seen, goal = torch.from_numpy(frames)
+    expected = theirs.solve({"pixels": seen[None], "goal": goal[None]})["actions"][0]
+
+    ours = LatentPlanner(model, make("two_room"), cell)
+    context = ours.context(frames[0], np.zeros((0, 2 * frameskip), np.float32))
+    plan = ours.plan(context, ours.encode(frames[1, 0]), torch.Generator().manual_seed(11))
+    assert plan.dtype == precision
+    assert plan.abs().max() > 0.05
+    torch.testing.assert_close(plan, expected.to(precision), atol=1e-5, rtol=0)
 
 
 def test_coloured_noise_is_unit_and_slow():
@@ -77,36 +111,100 @@ def test_coloured_noise_is_unit_and_slow():
     assert neighbours(noise) > neighbours(white) + 0.3
 
 
-def test_costs_by_hand(smoke):
+@pytest.fixture
+def model(smoke):
     from tdjepa.model.world_model import build
 
-    model = build(smoke.model, "mrn", 32, 10, seed=0).eval()
+    return awake(build(smoke.model, "mrn", 32, 10, seed=0))
+
+
+def test_costs_by_hand(model):
     goal, z = torch.randn(8), torch.randn(6, 8)
-    d = costs.make_cost(model, "d_psi", 0.1)(goal)(z)
-    euclid = costs.make_cost(model, "l2", 0.1)(goal)(z)
+    d, euclid = (costs.step_cost(model, goal, share)(z) for share in (0.0, 1.0))
     torch.testing.assert_close(d, model.head(z, goal))
     torch.testing.assert_close(euclid, (z - goal).norm(dim=-1) ** 2)
-    torch.testing.assert_close(costs.make_cost(model, "blend", 0.1)(goal)(z), 0.9 * d + 0.1 * euclid)
-
-
-def test_a_cost_without_its_head_is_an_error_not_a_fallback(smoke):
-    from tdjepa.model.world_model import build
-
-    model = build(smoke.model, "none", 32, 10, seed=0)
-    for cost in ("d_psi", "blend"):
-        with pytest.raises(UserError, match="without a temporal head"):
-            costs.make_cost(model, cost, 0.1)
+    torch.testing.assert_close(costs.step_cost(model, goal, 0.1)(z), 0.9 * d + 0.1 * euclid)
+    torch.testing.assert_close(costs.step_cost(model, goal, 1.0, "root")(z), (z - goal).norm(dim=-1))
 
 
 def test_aggregation_weights_the_end_and_the_way_there():
     def first(z):
         return z[..., 0]
 
-    context, z_hat = torch.tensor([7.0, 0.0]), torch.tensor([[[1.0, 9.0], [2.0, 9.0], [4.0, 9.0]]])
+    context, z_hat = torch.tensor([7.0, 0.0]), torch.tensor([[[1.0, 9.0]], [[2.0, 9.0]], [[4.0, 9.0]]])  # (H, 1, D)
     assert costs.aggregate(first, context, z_hat, 1.0).tolist() == [4.0]
     # mean over the trajectory includes the context frame: (7 + 1 + 2 + 4) / 4 = 3.5
     assert costs.aggregate(first, context, z_hat, 0.3).tolist() == pytest.approx([0.3 * 4 + 0.7 * 3.5])
     assert costs.aggregate(first, context, z_hat, 0.0).tolist() == pytest.approx([3.5])
+    # the corrected reading leaves it out: (1 + 2 + 4) / 3
+    assert costs.aggregate(first, context, z_hat, 0.3, False).tolist() == pytest.approx([0.3 * 4 + 0.7 * 7 / 3])
+
+
+def test_gates_choose_by_distance_and_a_touch_is_near(paper):
+    c = paper.evaluate.costs
+    assert [costs.hard_gate(d, False, c) for d in (39.9, 40.0, 500.0)] == [1.0, 0.0, 0.0]
+    assert costs.hard_gate(500.0, True, c) == costs.soft_gate(500.0, True, c) == 1.0
+    assert costs.soft_gate(40.0, False, c) == pytest.approx(0.55)  # half way between 0.10 and 1
+    soft = [costs.soft_gate(d, False, c) for d in (0.0, 20.0, 40.0, 60.0, 1e9)]
+    assert soft == sorted(soft, reverse=True)
+    assert soft[-1] == pytest.approx(0.10)
+    assert costs.share_of_l2(cell_of(paper, cost="hard_gate"), (10.0, False)) == 1.0
+    assert costs.share_of_l2(cell_of(paper, cost="hard_gate"), (90.0, False)) == 0.0
+
+
+def test_a_gate_reads_the_state_that_is_planned_from(smoke, model):
+    """Push-T with the agent far from the block plans with d_psi, beside it with l2: as those two costs do, to the bit."""
+    env = make("push_t")
+    far, near = np.zeros((2, 1, 10))
+    far[0, :5], near[0, :5] = (60, 60, 400, 400, 0), (400, 380, 400, 400, 0)
+    frames = np.random.default_rng(0).integers(0, 256, (2, 1, 32, 32, 3), np.uint8)
+    plans = {}
+    for cost in ("hard_gate", "d_psi", "l2"):
+        for name, state in (("far", far), ("near", near)):
+            env.restore(state)
+            cell = cell_of(smoke, cost=cost, refinements=2)
+            policy = LatentPlanner(model, env, cell).policy(frames[1], 7, [(0, 0)])
+            plans[cost, name] = policy(0, 0, frames[0], np.zeros((0, 10), np.float32))
+    np.testing.assert_array_equal(plans["hard_gate", "far"], plans["d_psi", "far"])
+    np.testing.assert_array_equal(plans["hard_gate", "near"], plans["l2", "near"])
+    assert (plans["d_psi", "far"] != plans["l2", "far"]).any()
+
+
+class Promising:
+    """A head of RC-aux that knows by hand which latents reach the goal in how many steps."""
+
+    budget = torch.nn.Embedding(6, 2)
+
+    def logit(self, z, z_goal, steps_left):
+        assert steps_left.flatten().tolist() == [3, 2, 1]  # H - k + 1
+        return torch.where((z - z_goal).abs().amax(-1) < 0.5, 2.0, -torch.inf).expand(*z.shape[:-1])
+
+
+def test_rc_aux_lowers_the_cost_of_what_comes_near(smoke):
+    goal = torch.zeros(2)
+    z_hat = torch.tensor([[[3.0, 0.0], [3.0, 0.0]], [[0.0, 0.1], [2.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]])  # (3, 2, 2)
+    cell = cell_of(smoke, cost="rc_aux")
+    found = costs.trajectory_cost(SimpleNamespace(head=Promising()), cell, goal)(torch.zeros(2), z_hat)
+    lowered = 1 - 0.35 * torch.tensor(2.0).sigmoid()
+    torch.testing.assert_close(found, torch.stack([lowered, torch.tensor(1.0)]))  # l2 of both ends is 1
+    assert costs.reachability_factor(torch.full((3, 1), 99.0), 1.0).tolist() == pytest.approx([0.05])
+
+
+def test_a_horizon_beyond_the_heads_budget_is_refused(smoke):
+    cell = cell_of(smoke, cost="rc_aux", planner={"horizon": 6})
+    with pytest.raises(UserError, match="horizon 6 exceeds the 5 steps"):
+        costs.refuse(cell, SimpleNamespace(head=Promising()), make("two_room"), "checkpoint")
+
+
+def test_the_corrected_clip_is_in_the_actions_own_units(smoke, model):
+    model.action_mean.fill_(0.5), model.action_std.fill_(0.25)
+    reference, raw = (
+        LatentPlanner(model, make("two_room"), cell_of(smoke, planner={"clip": c})) for c in ("reference", "raw")
+    )
+    assert [b[0].item() for b in reference.bounds] == [-1, 1]  # taken as if they were z-scored
+    assert [b[0].item() for b in raw.bounds] == [-6, 2]
+    assert raw.raw(torch.stack(raw.bounds)).min() == -1
+    assert raw.raw(torch.stack(raw.bounds)).max() == 1
 
 
 def test_elites_std_is_the_unbiased_one(planner):
@@ -116,9 +214,15 @@ def test_elites_std_is_the_unbiased_one(planner):
         seen.append(a.clone())
         return a.square().sum((-1, -2))
 
-    cem(cost, planner.model_copy(update={"candidates": 50, "elites": 5}), 2, 1, torch.Generator().manual_seed(0))
+    small = planner.model_copy(update={"candidates": 50, "elites": 5})
+    one = (torch.tensor([-1.0]), torch.tensor([1.0]))
+    cem(cost, small, 2, 1, torch.Generator().manual_seed(0), one)
     elites = seen[0][seen[0].square().sum((-1, -2)).topk(5, largest=False).indices]
     noise = torch.randn(50, 5, 1, generator=(g := torch.Generator().manual_seed(0)))
     noise = torch.randn(50, 5, 1, generator=g)
     expected = noise * elites.std(0, unbiased=True) + elites.mean(0)
+    np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)
+    del seen[:]
+    cem(cost, small.model_copy(update={"elite_std": "biased"}), 2, 1, torch.Generator().manual_seed(0), one)
+    expected = noise * elites.std(0, unbiased=False) + elites.mean(0)
     np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)

@@ -20,6 +20,7 @@ TRAININGS = [f"two_room_{method}_{seed}" for method in METHODS for seed in (3072
 REPORT = {"judge", "render", "page", "paper"}
 AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose") for t in TRAININGS} | REPORT
 TRAIN = {f"train_{t}" for t in TRAININGS}
+AFTER_TRAINING |= {"sweep_blend_two_room_tdjepa_3072"}
 EVERYTHING = {"collect_two_room", "mine_two_room", "floors_two_room"} | TRAIN | AFTER_TRAINING
 LEWM = {job for job in EVERYTHING if "lewm" in job} | REPORT
 UP_TO_DATE = "Data and pipelines are up to date."
@@ -50,6 +51,7 @@ def first_run(folder):
     clone.change("scales.smoke.methods_run", METHODS)
     clone.change("scales.smoke.train_seeds", [3072, 3073])
     clone.change("scales.smoke.recipes", [])
+    clone.change("scales.smoke.evaluate.sweeps.blend.envs", ["two_room"])
     clone.change("scales.smoke.train.steps_per_epoch", 40)  # long enough to be killed in
     ignored = clone.path / ".gitignore"
     ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales

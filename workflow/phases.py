@@ -11,7 +11,7 @@ from snakemake.io import ancient
 
 from tdjepa import layout
 from tdjepa.artefacts import card_path
-from tdjepa.params import Params
+from tdjepa.params import Params, evaluate_slice
 
 PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "page", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
@@ -36,6 +36,8 @@ class Files:
         self.episodes_card = str(card_path(self.episodes))
         self.rows = str(layout.rows(p.scale, "{env}", "{method}", "{seed}"))
         self.rows_card = str(card_path(self.rows))
+        self.sweep = str(layout.sweep(p.scale, "{sweep}", "{env}", "{method}", "{seed}"))
+        self.sweep_card = str(card_path(self.sweep))
         self.floors = str(layout.rows(p.scale, "{env}", "floors"))
         self.floors_card = str(card_path(self.floors))
         self.last_checkpoint = self.checkpoints()[-1]
@@ -46,6 +48,10 @@ class Files:
 
     def benchmark(self, name: str) -> str:
         return f"results/{self.scale}/benchmarks/{name}.tsv"
+
+    def times(self, name: str) -> str:
+        """Seconds of each plan: they differ from run to run, so they are no result."""
+        return f"results/{self.scale}/logs/{name}.times.csv"
 
     def mined(self, name: str) -> str:
         return str(layout.mined(self.scale, "{env}", name))
@@ -65,19 +71,45 @@ class Files:
         before = self.p.methods[method].continues
         return [str(layout.checkpoint(self.scale, env, before.method, seed, before.epoch))] if before else []
 
-    def evaluated(self, seed: str) -> list[int]:
-        """The epochs that the evaluation of this training seed needs."""
-        curve = self.p.evaluate.curve_epochs if int(seed) == self.p.train_seeds[0] else ()
-        return sorted({self.p.train.epochs, *curve})
+    def evaluated(self, env: str, method: str, seed: str, sweep: str = "") -> list[int]:
+        """The epochs that an evaluation needs."""
+        return evaluate_slice(self.p, env, method, int(seed), sweep).epochs
 
-    def evaluated_checkpoints(self, seed: str) -> list:
-        return [ancient(self.checkpoints()[epoch - 1]) for epoch in self.evaluated(seed)]
+    def evaluated_checkpoints(self, *what: str) -> list:
+        return [ancient(self.checkpoints()[epoch - 1]) for epoch in self.evaluated(*what)]
 
-    def evaluated_cards(self, seed: str) -> list[str]:
-        return [self.checkpoint_cards()[epoch - 1] for epoch in self.evaluated(seed)]
+    def evaluated_cards(self, *what: str) -> list[str]:
+        return [self.checkpoint_cards()[epoch - 1] for epoch in self.evaluated(*what)]
+
+    def sweeps(self) -> list[tuple[str, str, str, int]]:
+        """(sweep, environment, method, training seed) of the other planner settings of the run."""
+        return [
+            (name, env, method, seed)
+            for name, sweep in self.p.evaluate.sweeps.items()
+            for env, method, seed in self.p.trainings()
+            if env in sweep.envs and method in sweep.methods and seed in self.p.train_seeds[: sweep.train_seeds]
+        ]
+
+    def all_sweeps(self) -> list[str]:
+        return [str(layout.sweep(self.scale, *which)) for which in self.sweeps()]
 
     def diagnostic(self, name: str) -> str:
         return str(layout.diagnostic(self.scale, "{env}", "{method}", "{seed}", name))
+
+    def pictures(self) -> list[str]:
+        """For who asks: an episode with the deployed cost in each environment, and Two-Room's landscape."""
+        who = (self.p.methods_run[0], self.p.train_seeds[0])
+        found = [
+            layout.picture(self.scale, env, *who, f"{self.p.evaluate.protocol[env].deployed}_{pair}.gif")
+            for env in self.p.envs
+            for pair in (0, 1, 2)
+        ]
+        if "two_room" in self.p.envs:
+            found += [layout.picture(self.scale, "two_room", *who, f"landscape.{kind}") for kind in ("pdf", "png")]
+        return list(map(str, found))
+
+    def picture(self, name: str) -> str:
+        return str(layout.picture(self.scale, "{env}", "{method}", "{seed}", name))
 
     def _each(self, *patterns: str) -> list[str]:
         """The patterns filled in for every training of the scale."""
@@ -108,7 +140,8 @@ class Files:
             "mine": self._per_env(*map(self.mined, MINED)),
             "train": self._each(*self.checkpoints(), *self.checkpoint_cards(), self.training("curve.csv")),
             "evaluate": self._each(self.rows, self.rows_card, *map(self.diagnostic, DIAGNOSTICS))
-            + self._per_env(self.floors, self.floors_card),
+            + self._per_env(self.floors, self.floors_card)
+            + [path for rows in self.all_sweeps() for path in (rows, str(card_path(rows)))],
             "judge": [str(layout.evidence(self.scale, name)) for name in EVIDENCE],
             "render": [str(layout.report(self.scale, name)) for name in REPORT],
             "page": [str(layout.page(self.scale)), str(card_path(layout.page(self.scale)))],

@@ -87,8 +87,23 @@ def argument_parser() -> argparse.ArgumentParser:
         evaluate,
         "plan on a locked manifest; --method floors gives random, zero and replay",
         *(env, method, seed, *common, episodes, file("manifest", "test.json or validation.json")),
-        *(file("checkpoints", "folder of the training"), out),
+        *(file("checkpoints", "folder of the training"), out, file("times", "where to write the seconds of each plan")),
+        (
+            ("--sweep",),
+            {"default": "", "help": "other planner settings than the protocol's: a name of evaluate.sweeps"},
+        ),
     )
+    of_model = (env, method, seed, *common)
+    checkpoints = file("checkpoints", "folder of the training")
+    verb(
+        "picture",
+        picture,
+        "one planned episode as a GIF, beside its goal and with the imagined costs",
+        *(*of_model, episodes, file("manifest", "test.json or validation.json"), checkpoints, out),
+        (("--pair",), {"type": int, "default": 0, "help": "which pair of the manifest (default 0)"}),
+        (("--cost",), {"help": "planning cost (default: the deployed one)"}),
+    )
+    verb("landscape", landscape, "Two-Room: the costs from everywhere to one goal", *of_model, checkpoints, out)
     verb(
         "diagnose",
         diagnose,
@@ -167,8 +182,14 @@ TIMES = (
 )
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
-BENCH_SIZE = (("--size",), {"default": "desk", "choices": ("desk", "paper"), "help": "for train: model and frames"})
-BENCH = (("name",), {"choices": ("collect", "loader", "reader", "sigreg", "train"), "help": "what to measure"})
+BENCH_SIZE = (
+    ("--size",),
+    {"default": "desk", "choices": ("desk", "paper"), "help": "for train, plan: model and frames"},
+)
+BENCH = (
+    ("name",),
+    {"choices": ("collect", "evaluate", "loader", "plan", "reader", "sigreg", "train"), "help": "what to measure"},
+)
 
 
 def _params(args):
@@ -309,7 +330,9 @@ def evaluate(args):
     from tdjepa import evaluation, layout, params
 
     def make(p):
-        return params.evaluate_slice(p, args.env, args.method, 0 if args.method == "floors" else args.seed)
+        if args.sweep and args.sweep not in p.evaluate.sweeps:
+            raise UserError(f"--sweep {args.sweep}: must be one of evaluate.sweeps: {', '.join(p.evaluate.sweeps)}")
+        return params.evaluate_slice(p, args.env, args.method, 0 if args.method == "floors" else args.seed, args.sweep)
 
     cfg, scale = _slice(args, params.EvaluateSlice, make)
     method, env, floors = cfg.method_name, cfg.env, cfg.method_name == "floors"
@@ -318,20 +341,22 @@ def evaluate(args):
         args.manifest, scale, scale and layout.mined(scale, env, f"{cfg.evaluate.manifest}.json"), "--manifest"
     )
     seed = "" if floors else cfg.seed
-    out = _path(args.out, scale, scale and layout.rows(scale, env, method, seed), "--out")
+    usual = scale and (
+        layout.sweep(scale, args.sweep, env, method, seed) if args.sweep else layout.rows(scale, env, method, seed)
+    )
+    out = _path(args.out, scale, usual, "--out")
+    times = args.times or out.with_name(out.stem + ".times.csv")
     if floors:
         table = evaluation.run_floors(cfg, episodes, locked, out)
     else:
         folder = _path(
             args.checkpoints, scale, scale and layout.training(scale, env, method, cfg.seed), "--checkpoints"
         )
-        epochs = {cfg.last_epoch, *(cfg.evaluate.curve_epochs if cfg.on_curve else ())}
-        table = evaluation.run(cfg, episodes, locked, {e: folder / f"epoch_{e:02d}.safetensors" for e in epochs}, out)
+        checkpoints = {e: folder / f"epoch_{e:02d}.safetensors" for e in cfg.epochs}
+        table = evaluation.run(cfg, episodes, locked, checkpoints, out, times)
     from tdjepa.envs.base import make as make_env
 
-    print(f"  success: {make_env(env).success_text}")
-    for key, rate in (table.groupby(["method", "cost", "epoch"]).success.mean() * 100).items():
-        print(f"  {' '.join(map(str, key)):<20} {rate:5.1f} %")
+    print(f"success: {make_env(env).success_text}\n{evaluation.shown(table, times)}")
     _done(rows=len(table), file=out)
 
 
@@ -349,6 +374,38 @@ def floors(args):
     print(text, end="")
     if args.docs:
         insert(args.docs, f"floors:{p.scale}", text)
+
+
+def picture(args):
+    from tdjepa import layout, params, pictures
+
+    cfg, scale = _slice(
+        args, params.EvaluateSlice, lambda p: params.evaluate_slice(p, args.env, args.method, args.seed)
+    )
+    env, place = cfg.env, (scale, cfg.env, cfg.method_name, cfg.seed)
+    cost = args.cost or cfg.cells[0].cost
+    if not args.cost and cfg.evaluate.protocol[env].deployed in (cell.cost for cell in cfg.cells):
+        cost = cfg.evaluate.protocol[env].deployed
+    episodes = _path(args.episodes, scale, scale and layout.episodes(scale, env), "--episodes")
+    manifest = f"{cfg.evaluate.manifest}.json"
+    locked = _path(args.manifest, scale, scale and layout.mined(scale, env, manifest), "--manifest")
+    folder = _path(args.checkpoints, scale, scale and layout.training(*place), "--checkpoints")
+    out = _path(args.out, scale, scale and layout.picture(*place, f"{cost}_{args.pair}.gif"), "--out")
+    checkpoints = {e: folder / f"epoch_{e:02d}.safetensors" for e in cfg.epochs}
+    _done(**pictures.rollout(cfg, episodes, locked, checkpoints, args.pair, cost, out), file=out)
+
+
+def landscape(args):
+    from tdjepa import layout, params, pictures
+
+    cfg, scale = _slice(
+        args, params.EvaluateSlice, lambda p: params.evaluate_slice(p, args.env, args.method, args.seed)
+    )
+    place = (scale, cfg.env, cfg.method_name, cfg.seed)
+    folder = _path(args.checkpoints, scale, scale and layout.training(*place), "--checkpoints")
+    out = _path(args.out, scale, scale and layout.picture(*place, "landscape.pdf"), "--out")
+    jumps = pictures.landscape(cfg, folder / f"epoch_{max(cfg.epochs):02d}.safetensors", out)
+    _done(**{f"jump at the wall, {name}": f"{jump:.2f} std" for name, jump in jumps.items()}, file=out)
 
 
 def diagnose(args):
@@ -463,5 +520,5 @@ def bench(args):
     import importlib
 
     run = importlib.import_module(f"tdjepa.bench.{args.name}").run
-    options = {"collect": {"env": args.env}, "train": {"size": args.size}}
+    options = {"collect": {"env": args.env}, "train": {"size": args.size}, "plan": {"size": args.size}}
     print(json.dumps(run(**options.get(args.name, {}))))

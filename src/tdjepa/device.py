@@ -7,12 +7,12 @@ import torch
 from tdjepa.errors import UserError
 
 
-def pick_device(name: str) -> torch.device:
+def pick_device(name: str, key: str = "train.device") -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise UserError(f"train.device = {name!r}: this machine has no usable CUDA device; write auto or cpu")
+        raise UserError(f"{key} = {name!r}: this machine has no usable CUDA device; write auto or cpu")
     return device
 
 

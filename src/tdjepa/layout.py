@@ -30,9 +30,19 @@ def floors(scale: str, env: str) -> Path:
     return Path("results", scale, "floors", f"{env}.parquet")
 
 
+def sweep(scale: str, name: str, env: str, method: str, seed: int | str) -> Path:
+    """Rows of other planner settings (evaluate.sweeps): a folder deeper, so that nobody takes them for the protocol's."""
+    return Path("results", scale, "rows", env, name, f"{method}_{seed}.parquet")
+
+
 def diagnostic(scale: str, env: str, method: str, seed: int | str, name: str) -> Path:
     """pairs.parquet (alignment and calibration) or aliasing.json."""
     return Path("results", scale, "diagnostics", env, f"{method}_{seed}_{name}")
+
+
+def picture(scale: str, env: str, method: str, seed: int | str, name: str) -> Path:
+    """d_psi_0.gif (planned episodes: cost and pair), landscape.pdf and .png."""
+    return Path("results", scale, "pictures", env, f"{method}_{seed}_{name}")
 
 
 def evidence(scale: str, name: str = "stats.json") -> Path:

@@ -5,6 +5,7 @@
 canonical JSON of that slice is what Snakemake compares and what the cards record.
 """
 
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,8 @@ from tdjepa.errors import UserError
 
 ENVS = ("two_room", "reacher", "push_t", "cube")
 Env = Literal["two_room", "reacher", "push_t", "cube"]
-Cost = Literal["d_psi", "l2", "blend", "rc_aux"]
+Cost = Literal["d_psi", "l2", "blend", "hard_gate", "soft_gate", "rc_aux"]
+Solver = Literal["cem", "icem", "mppi", "gradient"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
@@ -29,6 +31,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 ImageSize = Annotated[int, Field(ge=16, le=224)]
 MAX_BUDGET = 5  # model steps that a budget-conditioned head knows: the planner's horizon
 Storage = Literal["plain", "packed"]
+Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
 
 
 class Record(BaseModel):
@@ -188,7 +191,7 @@ class Train(Record):
     clip: Positive
     health: Health
     precision: Literal["auto", "fp32", "bf16"]
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
+    device: Device
 
 
 class Runtime(Record):
@@ -382,23 +385,76 @@ class Planner(Record):
         description="iCEM: clip z-scored candidates to the raw bounds (as the reference does) or actions to their bounds"
     )
     history: Count = Field(description="real frames the planner starts from")
+    elite_std: Literal["unbiased", "biased"] = Field(description="std of the elites: over n - 1 or over n")
+    temperature: Positive = Field(description="MPPI: of the weights exp(-cost / temperature)")
+    step_size: Positive = Field(description="gradient: of plain gradient descent on the actions")
 
     @model_validator(mode="after")
     def possible(self):
         if self.elites > self.candidates:
             raise ValueError(f"elites: {self.elites} exceeds candidates: {self.candidates}")
+        if self.keep >= self.candidates:
+            raise ValueError(f"keep: {self.keep} leaves none of candidates: {self.candidates}")
         if self.receding > self.horizon:
             raise ValueError(f"receding: {self.receding} exceeds horizon: {self.horizon}")
         return self
 
 
+class Costs(Record):
+    """How the planning costs are computed."""
+
+    l2: Literal["squared", "root"] = Field(
+        description="latent l2 is the squared distance in the reference; root = the distance"
+    )
+    trajectory_mean: Literal["with_context", "without_context"] = Field(
+        description="whether the mean over a rollout counts the frame it starts from, as the reference does"
+    )
+    rc_aux_lambda: Share = Field(description="rc_aux: how much reachability may lower l2; 0 = l2")
+    gate_threshold: Positive = Field(
+        description="contact gates: agent-block distance that counts as near, world pixels"
+    )
+    gate_softness: Positive = Field(description="soft gate: width of the sigmoid around the threshold, world pixels")
+    gate_near: Share = Field(description="contact gates: share of l2 near the block")
+    hard_gate_far: Share = Field(description="hard gate: share of l2 far from the block")
+    soft_gate_far: Share = Field(description="soft gate: share of l2 far from the block")
+
+
 class Protocol(Record):
     """What the paper fixes per environment."""
 
-    solver: Literal["cem", "icem"]
+    solver: Solver
     refinements: Count
     w: Share = Field(description="weight of the terminal cost; the rest goes to the trajectory mean")
     deployed: Cost
+    planner: dict[str, Any] = Field(default={}, description="overlay of evaluate.planner for this environment")
+
+
+class Cell(Record):
+    """One planner setting: everything that decides a plan besides the model, the pair and the plan seed."""
+
+    setting: Name = Field(description="main = the published protocol; else the name of the sweep")
+    epoch: Count
+    solver: Solver
+    refinements: Count
+    cost: Cost
+    alpha: Share = Field(description="share of l2 in the cost blend")
+    w: Share
+    planner: Planner
+    costs: Costs
+    plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+
+
+class Sweep(Record):
+    """Planner settings beside the protocol, as data: each cell overlays it; a list of values means each of them."""
+
+    envs: tuple[Env, ...] = Field(description="environments where the pipeline runs it")
+    methods: Annotated[tuple[Name, ...], Field(min_length=1)]
+    train_seeds: Count = Field(description="the first so many training seeds")
+    plan_seeds: Count = Field(description="the first so many plan seeds")
+    manifest: Literal["validation", "test"]
+    cells: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] = Field(
+        description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
+    )
 
 
 class Evaluate(Record):
@@ -406,11 +462,15 @@ class Evaluate(Record):
     episodes: Count = Field(description="the first so many entries of the manifest (it is in drawing order)")
     budget: Count = Field(description="environment steps an episode may take")
     plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    device: Device
+    locked: dict[Env, Sha256] = Field(description="refuse every other manifest: sha256_of_lines by environment")
     blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
     curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curve (first training and plan seed only)")
     curve_cost: Cost
     planner: Planner
+    costs: Costs
     protocol: dict[Env, Protocol]
+    sweeps: dict[Name, Sweep]
 
 
 class Judge(Record):
@@ -469,8 +529,12 @@ class Params(Record):
                 )
             if name in self.methods_run and method.continues:
                 problems += [f"methods.{name}.continues: {why}" for why in self._why_not(name, method.continues)]
-        if self.evaluate.planner.history > self.model.predictor.history:
-            problems.append("evaluate.planner.history: exceeds model.predictor.history")
+        problems += [
+            f"evaluate.sweeps.{name}.methods: {m!r} is not defined under methods ({', '.join(self.methods)})"
+            for name, sweep in self.evaluate.sweeps.items()
+            for m in sweep.methods
+            if m not in self.methods
+        ]
         if self.collect.min_length <= self.mine.goal_offset:
             problems.append(
                 f"collect.min_length: {self.collect.min_length} must exceed mine.goal_offset: {self.mine.goal_offset}"
@@ -566,14 +630,27 @@ class EvaluateSlice(Record):
     env: Env
     method_name: str
     label: str
-    costs: tuple[Cost, ...]
     seed: Seed
     scale: Name
     frameskip: Count
     goal_offset: Count
-    last_epoch: Count
-    on_curve: bool
     evaluate: Evaluate
+    cells: tuple[Cell, ...]
+
+    @property
+    def epochs(self) -> list[int]:
+        """Whose checkpoints are needed."""
+        return sorted({cell.epoch for cell in self.cells})
+
+    @model_validator(mode="after")
+    def fits(self):
+        for cell in self.cells:
+            if cell.planner.horizon * self.frameskip > self.evaluate.budget:
+                raise ValueError(
+                    f"evaluate.planner.horizon: {cell.planner.horizon} model steps of {self.frameskip} are longer than "
+                    f"evaluate.budget: {self.evaluate.budget} environment steps"
+                )
+        return self
 
 
 class DiagnoseSlice(Record):
@@ -629,22 +706,70 @@ def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
     return parse(TrainSlice, data, f"params for {env}/{method}")
 
 
-def evaluate_slice(p: Params, env: str, method: str, seed: int) -> EvaluateSlice:
+def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "") -> EvaluateSlice:
+    """The published protocol, or the planner settings of a sweep, for one training (or the floors, which have no cells)."""
     known = p.methods.get(method)  # the floors (random, zero, replay) are not trained and have no entry
-    protocol = p.evaluate.protocol[env]
-    return EvaluateSlice(
-        env=env,
-        method_name=method,
-        label=known.label if known else method,
-        costs=known.costs if known else (),
-        seed=seed,
-        scale=p.scale,
-        frameskip=p.mine.frameskip,
-        goal_offset=p.mine.goal_offset,
-        last_epoch=p.train.epochs,
-        on_curve=known is not None and seed == p.train_seeds[0] and p.evaluate.curve_cost in known.costs,
-        evaluate=p.evaluate.model_copy(update={"protocol": {env: protocol}}),
-    )
+    if known is None:
+        cells, manifest = (), p.evaluate.manifest
+    elif sweep:
+        cells, manifest = swept_cells(p, env, method, sweep), p.evaluate.sweeps[sweep].manifest
+    else:
+        cells, manifest = protocol_cells(p, env, method, seed), p.evaluate.manifest
+    cut = {"protocol": {env: p.evaluate.protocol[env]}, "sweeps": {}, "manifest": manifest}
+    locked = (
+        p.evaluate.locked.get(env) if manifest == p.evaluate.manifest else None
+    )  # the lock is the report's manifest's
+    cut["locked"] = {env: locked} if locked else {}
+    data = {
+        "env": env,
+        "method_name": method,
+        "label": known.label if known else method,
+        "seed": seed,
+        "scale": p.scale,
+        "frameskip": p.mine.frameskip,
+        "goal_offset": p.mine.goal_offset,
+        "evaluate": p.evaluate.model_copy(update=cut).model_dump(mode="json"),
+        "cells": cells,
+    }
+    return parse(EvaluateSlice, data, f"params for {env}/{method}" + (f", evaluate.sweeps.{sweep}" if sweep else ""))
+
+
+def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
+    """Every cost of the method at the last epoch with every plan seed; the epoch curve on the first training seed."""
+    ev, costs = p.evaluate, p.methods[method].costs
+    cells = [_cell(p, env, {"cost": cost}, ev.plan_seeds) for cost in costs]
+    if seed == p.train_seeds[0] and ev.curve_cost in costs:
+        epochs = [epoch for epoch in ev.curve_epochs if epoch != p.train.epochs]
+        cells += [_cell(p, env, {"cost": ev.curve_cost, "epoch": epoch}, ev.plan_seeds[:1]) for epoch in epochs]
+    return cells
+
+
+def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
+    """The cells of a sweep; a cell that names no cost plans with the deployed one, or the method's first."""
+    sweep, costs = p.evaluate.sweeps[name], p.methods[method].costs
+    deployed = p.evaluate.protocol[env].deployed
+    usual = {"setting": name, "cost": deployed if deployed in costs else costs[0]}
+    cells = []
+    for overlay in sweep.cells:
+        choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
+        for values in itertools.product(*choices):
+            overlaid = usual | dict(zip(overlay, values, strict=True))
+            cells.append(_cell(p, env, overlaid, p.evaluate.plan_seeds[: sweep.plan_seeds]))
+    return cells
+
+
+def _cell(p: Params, env: str, overlay: Mapping, plan_seeds: tuple[int, ...]) -> dict:
+    """The protocol of an environment with some keys changed; keys of the planner and the costs may stand beside the others."""
+    ev, protocol = p.evaluate, p.evaluate.protocol[env]
+    parts = {
+        "planner": {**ev.planner.model_dump(mode="json"), **protocol.planner},
+        "costs": ev.costs.model_dump(mode="json"),
+    }
+    cell = {"setting": "main", "epoch": p.train.epochs, "alpha": ev.blend, "plan_seeds": plan_seeds}
+    cell |= {"solver": protocol.solver, "refinements": protocol.refinements, "w": protocol.w}
+    for key, value in overlay.items():
+        next((part for part in parts.values() if key in part), cell)[key] = value
+    return {**cell, **parts}
 
 
 def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
@@ -697,11 +822,31 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
                 problems.append(
                     f"{source}: recipes: give {env}/{method} another model than {before.method}, which it continues"
                 )
+            cells = evaluate_slice(params, env, method, seed).cells
+            for name, sweep in params.evaluate.sweeps.items():
+                if method in sweep.methods:
+                    cells += evaluate_slice(params, env, method, seed, name).cells
+            problems += [f"{source}: {line}" for line in _too_far(params, cells)]
         except UserError as error:
             problems.append(str(error))
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
     return params
+
+
+def _too_far(p: Params, cells: tuple[Cell, ...]) -> list[str]:
+    """Cells that ask for more than the models have."""
+    seen, trained = p.model.predictor.history, p.train.epochs
+    found = [
+        f"planner.history: {c.planner.history} exceeds model.predictor.history: {seen} ({c.setting})"
+        for c in cells
+        if c.planner.history > seen
+    ]
+    return found + [
+        f"evaluate.sweeps.{c.setting}: epoch {c.epoch} is beyond train.epochs: {trained}"
+        for c in cells
+        if c.epoch > trained
+    ]
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:

@@ -34,6 +34,7 @@ wildcard_constraints:
     env="|".join(tdjepa_params.ENVS),
     method="|".join(P.methods_run),
     seed=r"\d+",
+    sweep="|".join(P.evaluate.sweeps),
 
 
 def job(make):

@@ -12,10 +12,10 @@ rule collect:
         card=FILES.episodes_card,
     log:
         FILES.log("collect_{env}"),
-    wildcard_constraints:
-        env=from_source("generated"),
     benchmark:
         FILES.benchmark("collect_{env}")
+    wildcard_constraints:
+        env=from_source("generated"),
     resources:
         mem_mb=4000,
         runtime=1440,

@@ -1,8 +1,8 @@
 # Planning on the locked manifest, the floors, and what the latents know. A checkpoint's costs and plan seeds share a job.
 rule evaluate:
     input:
-        lambda w: FILES.evaluated_checkpoints(w.seed),
-        lambda w: FILES.evaluated_cards(w.seed),
+        lambda w: FILES.evaluated_checkpoints(w.env, w.method, w.seed),
+        lambda w: FILES.evaluated_cards(w.env, w.method, w.seed),
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
         manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
@@ -11,7 +11,8 @@ rule evaluate:
         rows=FILES.rows,
         card=FILES.rows_card,
     log:
-        FILES.log("evaluate_{env}_{method}_{seed}"),
+        text=FILES.log("evaluate_{env}_{method}_{seed}"),
+        times=FILES.times("evaluate_{env}_{method}_{seed}"),
     benchmark:
         FILES.benchmark("evaluate_{env}_{method}_{seed}")
     resources:
@@ -26,7 +27,41 @@ rule evaluate:
         "evaluate {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
         "python -m tdjepa evaluate --slice {params.slice:q} --episodes {input.episodes:q} --manifest {input.manifest:q}"
-        " --checkpoints {params.checkpoints:q} --out {output.rows:q} >{log:q} 2>&1"
+        " --checkpoints {params.checkpoints:q} --out {output.rows:q} --times {log.times:q} >{log.text:q} 2>&1"
+
+
+# Other planner settings than the protocol's, each a table of evaluate.sweeps: a job a sweep and training.
+rule sweep:
+    input:
+        lambda w: FILES.evaluated_checkpoints(w.env, w.method, w.seed, w.sweep),
+        lambda w: FILES.evaluated_cards(w.env, w.method, w.seed, w.sweep),
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        manifest=lambda w: FILES.mined(f"{P.evaluate.sweeps[w.sweep].manifest}.json"),
+        code=lambda w: sources("evaluate", w.env),
+    output:
+        rows=FILES.sweep,
+        card=FILES.sweep_card,
+    log:
+        text=FILES.log("sweep_{sweep}_{env}_{method}_{seed}"),
+        times=FILES.times("sweep_{sweep}_{env}_{method}_{seed}"),
+    benchmark:
+        FILES.benchmark("sweep_{sweep}_{env}_{method}_{seed}")
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        slice=job(
+            lambda w: tdjepa_params.evaluate_slice(
+                P, w.env, w.method, int(w.seed), w.sweep
+            )
+        ),
+        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+    message:
+        "sweep {wildcards.sweep} {wildcards.env} {wildcards.method} {wildcards.seed}"
+    shell:
+        "python -m tdjepa evaluate --slice {params.slice:q} --episodes {input.episodes:q} --manifest {input.manifest:q}"
+        " --checkpoints {params.checkpoints:q} --out {output.rows:q} --times {log.times:q} >{log.text:q} 2>&1"
 
 
 rule floors:

@@ -9,7 +9,20 @@ import numpy as np
 
 from tdjepa.envs.base import Demonstrations
 from tdjepa.envs.push_t_expert import Pusher
-from tdjepa.envs.push_t_physics import BAR, REACH, SIZE, STATE, STEM, contact, corners, gap, response, step, world
+from tdjepa.envs.push_t_physics import (
+    BAR,
+    REACH,
+    SIZE,
+    STATE,
+    STEM,
+    agent_block_distance,
+    contact,
+    corners,
+    gap,
+    response,
+    step,
+    world,
+)
 from tdjepa.envs.push_t_raster import TARGET, raster
 from tdjepa.envs.push_t_walk import CLEAR, inside
 from tdjepa.params import CollectSlice, PushTData
@@ -90,6 +103,10 @@ class PushT:
     def distance(self, goals):
         position, angle = errors(self._states, np.asarray(goals, np.float64))
         return np.maximum(position / REACHED, angle / REACHED_ANGLE)
+
+    def contact_geometry(self, states):
+        """Agent-block distance in world pixels, and whether they touch; (N, 10) -> (N,), (N,) bool"""
+        return agent_block_distance(states), contact(states)
 
 
 def reached(states: np.ndarray, goals: np.ndarray) -> np.ndarray:

@@ -52,7 +52,8 @@ def _read_one(path: Path) -> pd.DataFrame:
     try:
         schema = pq.read_schema(path)
         problem = _schema_problem(schema)
-        table = None if problem else pq.read_table(path, columns=list(COLUMNS), partitioning=None)
+        columns = [*COLUMNS, *(["setting"] if "setting" in schema.names else [])]
+        table = None if problem else pq.read_table(path, columns=columns, partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
     except (OSError, pa.ArrowException) as error:
@@ -61,7 +62,8 @@ def _read_one(path: Path) -> pd.DataFrame:
     problem = problem or _content_problem(table)
     if problem:
         raise UserError(f"{path}: {problem}; rerun the evaluation that makes this file")
-    return table.to_pandas()
+    rows = table.to_pandas()
+    return rows[rows.pop("setting") == "main"] if "setting" in rows else rows  # a sweep is not the protocol
 
 
 def _schema_problem(schema: pa.Schema) -> str:

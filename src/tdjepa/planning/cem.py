@@ -1,7 +1,8 @@
 """CEM and iCEM (Algorithms 1 and 2 of the paper) over z-scored action sequences of one episode.
 
 Both minimise `cost(candidates (N, H, A)) -> (N,)` and return the final mean. Noise comes from the caller's generator, one
-per (plan seed, episode), so no other episode can change a plan.
+per (plan seed, episode, plan), so no other episode can change a plan; it is drawn on the CPU, so that all devices share it.
+`bounds` are low and high (A,), in the units of the candidates; they also say on which device and in which precision.
 """
 
 from collections.abc import Callable
@@ -11,36 +12,35 @@ import torch
 from tdjepa.params import Planner
 
 Cost = Callable[[torch.Tensor], torch.Tensor]
+Bounds = tuple[torch.Tensor, torch.Tensor]
 
 
-def cem(cost: Cost, planner: Planner, refinements: int, action_dim: int, generator: torch.Generator) -> torch.Tensor:
-    """Algorithm 1. -> (H, A)"""
-    mean = torch.zeros(planner.horizon, action_dim)
-    std = torch.full_like(mean, planner.std)
+@torch.inference_mode()
+def cem(
+    cost: Cost, planner: Planner, refinements: int, action_dim: int, generator: torch.Generator, bounds: Bounds
+) -> torch.Tensor:
+    """Algorithm 1; the reference does not clip here. -> (H, A)"""
+    mean, std = _start(planner, action_dim, bounds)
+    shape = (planner.candidates, planner.horizon, action_dim)
     for _ in range(refinements):
-        noise = torch.randn(planner.candidates, planner.horizon, action_dim, generator=generator)
-        candidates = noise * std + mean
+        noise = torch.randn(shape, generator=generator, dtype=mean.dtype).to(mean.device)
+        candidates = torch.addcmul(mean, noise, std)
         candidates[0] = mean  # always evaluate the current mean
         elites = candidates[cost(candidates).topk(planner.elites, largest=False).indices]
-        mean, std = elites.mean(0), elites.std(0)
+        mean, std = elites.mean(0), _std(elites, planner)
     return mean
 
 
+@torch.inference_mode()
 def icem(
-    cost: Cost,
-    planner: Planner,
-    refinements: int,
-    action_dim: int,
-    generator: torch.Generator,
-    bounds: tuple[torch.Tensor, torch.Tensor],
+    cost: Cost, planner: Planner, refinements: int, action_dim: int, generator: torch.Generator, bounds: Bounds
 ) -> torch.Tensor:
-    """Algorithm 2: coloured noise, clipping, kept elites, smoothed moments. `bounds` in z-scored units. -> (H, A)"""
-    mean = torch.zeros(planner.horizon, action_dim)
-    std = torch.full_like(mean, planner.std)
+    """Algorithm 2: coloured noise, clipping, kept elites, smoothed moments. -> (H, A)"""
+    mean, std = _start(planner, action_dim, bounds)
     kept = None
     for _ in range(refinements):
-        noise = coloured(planner.candidates, planner.horizon, action_dim, planner.colour, generator)
-        candidates = noise * std + mean
+        noise = coloured(planner.candidates, planner.horizon, action_dim, planner.colour, generator, mean.dtype)
+        candidates = torch.addcmul(mean, noise.to(mean.device), std)
         candidates[0] = mean
         if kept is not None:
             candidates[1 : 1 + len(kept)] = kept
@@ -48,19 +48,30 @@ def icem(
         elites = candidates[cost(candidates).topk(planner.elites, largest=False).indices]
         kept = elites[: planner.keep]
         mean = planner.smoothing * mean + (1 - planner.smoothing) * elites.mean(0)
-        std = planner.smoothing * std + (1 - planner.smoothing) * elites.std(0)
+        std = planner.smoothing * std + (1 - planner.smoothing) * _std(elites, planner)
     return mean
 
 
-def coloured(n: int, horizon: int, action_dim: int, exponent: float, generator: torch.Generator) -> torch.Tensor:
+def coloured(
+    n: int, horizon: int, action_dim: int, exponent: float, generator: torch.Generator, dtype=torch.float32
+) -> torch.Tensor:
     """Noise whose power falls with frequency^exponent, each sequence renormalised to unit std over the horizon.
 
     -> (n, H, A)
     """
-    white = torch.randn(n, action_dim, horizon, generator=generator)
+    white = torch.randn(n, action_dim, horizon, generator=generator, dtype=dtype)
     if horizon > 1:
-        frequency = torch.fft.rfftfreq(horizon)
+        frequency = torch.fft.rfftfreq(horizon, dtype=dtype)
         frequency[0] = frequency[1]  # the mean gets the power of the slowest wave
         shaped = torch.fft.irfft(torch.fft.rfft(white) * frequency.pow(-exponent / 2), n=horizon)
         white = shaped / shaped.std(-1, keepdim=True).clamp_min(1e-8)
     return white.transpose(1, 2)
+
+
+def _start(planner: Planner, action_dim: int, bounds: Bounds):
+    mean = torch.zeros(planner.horizon, action_dim, dtype=bounds[0].dtype, device=bounds[0].device)
+    return mean, torch.full_like(mean, planner.std)
+
+
+def _std(elites, planner: Planner):
+    return elites.std(0, unbiased=planner.elite_std == "unbiased")

@@ -1,41 +1,110 @@
-"""Planning costs as pure functions of latents: d_psi, l2, their blend; and how a rollout's costs become one number."""
+"""Planning costs as pure functions of latents, and how a rollout's costs become one number (eq. 12 of the paper).
+
+Every cost but `rc_aux` is a blend (1 - a) d_psi + a l2: d_psi is a = 0, l2 is a = 1, and the contact gates of Push-T choose a
+by how near the agent is to the block. A cost that needs what the model or the environment lacks is an error (`refuse`).
+"""
+
+import math
+from collections.abc import Callable
 
 import torch
 
+from tdjepa.envs.base import Env
 from tdjepa.errors import UserError
+from tdjepa.params import Cell, Costs
+
+BY_CONTACT = ("hard_gate", "soft_gate")
+LEAST_FACTOR = 0.05  # of rc_aux: reachability lowers l2 at most to this share
+
+# (z of the frame planned from (D,), imagined latents (H, N, D)) -> costs (N,)
+TrajectoryCost = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def l2(z, z_goal):
-    """SQUARED Euclidean distance in latent space, as LeWM plans with; (..., D) -> (...)"""
-    return (z - z_goal).square().sum(-1)
+def l2(z, z_goal, form: str = "squared"):
+    """Euclidean distance in latent space, squared as LeWM plans with; (..., D) -> (...)"""
+    squared = (z - z_goal).square().sum(-1)
+    return squared if form == "squared" else squared.sqrt()
 
 
-def make_cost(model, name: str, alpha: float):
-    """The cost `name` as a function z -> cost against one fixed goal latent: make_cost(...)(z_goal)(z).
+def hard_gate(distance: float, touching: bool, c: Costs) -> float:
+    """Share of l2: geometry near the block, d_psi far from it; a touch is near whatever the distance."""
+    return c.gate_near if touching or distance < c.gate_threshold else c.hard_gate_far
 
-    Features of the goal are computed once. A cost that the model cannot give is an error, never a silent fallback.
+
+def soft_gate(distance: float, touching: bool, c: Costs) -> float:
+    """Share of l2: a sigmoid of the distance around the threshold."""
+    near = 1.0 if touching else 1 / (1 + math.exp(min((distance - c.gate_threshold) / c.gate_softness, 700.0)))
+    return c.soft_gate_far + (c.gate_near - c.soft_gate_far) * near
+
+
+def share_of_l2(cell: Cell, contact: tuple[float, bool] | None) -> float:
+    """a in (1 - a) d_psi + a l2; contact = (agent-block distance, touching) of the state that is planned from."""
+    if cell.cost in BY_CONTACT:
+        return {"hard_gate": hard_gate, "soft_gate": soft_gate}[cell.cost](*contact, cell.costs)
+    return {"d_psi": 0.0, "blend": cell.alpha}.get(cell.cost, 1.0)
+
+
+def step_cost(model, z_goal, share: float, form: str = "squared"):
+    """z -> (1 - share) d_psi + share l2 against one goal, whose features are computed once; an empty part costs nothing."""
+    if share == 1:
+        return lambda z: l2(z, z_goal, form)
+    goal = model.head.features(z_goal)
+
+    def d_psi(z):
+        return model.head.distance(model.head.features(z), goal)
+
+    return d_psi if share == 0 else lambda z: (1 - share) * d_psi(z) + share * l2(z, z_goal, form)
+
+
+def aggregate(cost, z_context, z_hat, w: float, with_context: bool = True) -> torch.Tensor:
+    """w * terminal + (1 - w) * mean over the trajectory, the context frame's own latent included.
+
+    z_context (D,), z_hat (H, N, D) -> (N,)
     """
-    if name in ("d_psi", "blend") and not hasattr(model.head, "distance"):
-        raise UserError(f"cost = {name!r}: this model was trained without a temporal head; only l2 can be planned with")
-
-    def against(z_goal):
-        if name == "l2":
-            return lambda z: l2(z, z_goal)
-        goal = model.head.features(z_goal)
-        if name == "d_psi":
-            return lambda z: model.head.distance(model.head.features(z), goal)
-        return lambda z: (1 - alpha) * model.head.distance(model.head.features(z), goal) + alpha * l2(z, z_goal)
-
-    return against
-
-
-def aggregate(cost, z_context, z_hat, w: float) -> torch.Tensor:
-    """w * terminal + (1 - w) * mean over the whole trajectory, the context frame's own latent included.
-
-    z_context (D,), z_hat (N, H, D) -> (N,)
-    """
-    terminal = cost(z_hat[:, -1])
+    terminal = cost(z_hat[-1])
     if w == 1.0:
         return terminal
-    before = cost(z_hat[:, :-1]).sum(1) + cost(z_context)
-    return w * terminal + (1 - w) * (before + terminal) / (z_hat.shape[1] + 1)
+    total, n = cost(z_hat[:-1]).sum(0) + terminal, len(z_hat)
+    if with_context:
+        total, n = total + cost(z_context), n + 1
+    return w * terminal + (1 - w) * total / n
+
+
+def reachability_factor(logits: torch.Tensor, lam: float) -> torch.Tensor:
+    """RC-aux: what promises to reach the goal in the steps left costs less. logits (H, N) -> (N,)"""
+    return (1 - lam * logits.sigmoid().amax(0)).clamp_min(LEAST_FACTOR)
+
+
+def trajectory_cost(model, cell: Cell, z_goal, contact: tuple[float, bool] | None = None) -> TrajectoryCost:
+    """The cell's cost of imagined trajectories towards one goal latent (D,)."""
+    step = step_cost(model, z_goal, share_of_l2(cell, contact), cell.costs.l2)
+    with_context = cell.costs.trajectory_mean == "with_context"
+
+    def cost(z_context, z_hat):
+        total = aggregate(step, z_context, z_hat, cell.w, with_context)
+        if cell.cost != "rc_aux":
+            return total
+        steps_left = torch.arange(len(z_hat), 0, -1, device=z_hat.device)[:, None]  # H - k + 1
+        return total * reachability_factor(model.head.logit(z_hat, z_goal, steps_left), cell.costs.rc_aux_lambda)
+
+    return cost
+
+
+def refuse(cell: Cell, model, env: Env, source: str) -> None:
+    """A clear error for a cost that this model or environment cannot give."""
+    head, cost = model.head, cell.cost
+    if cost in ("d_psi", "blend", *BY_CONTACT) and not hasattr(head, "distance"):
+        raise UserError(f"{source}: cost = {cost!r}: this model was trained without a temporal head; plan with l2")
+    if cost == "rc_aux" and not hasattr(head, "budget"):
+        raise UserError(
+            f"{source}: cost = 'rc_aux': this model has no head for reachability in so many steps; plan with l2"
+        )
+    if cost == "rc_aux" and cell.planner.horizon >= head.budget.num_embeddings:
+        known = head.budget.num_embeddings - 1
+        raise UserError(
+            f"{source}: cost = 'rc_aux': horizon {cell.planner.horizon} exceeds the {known} steps its head knows"
+        )
+    if cost in BY_CONTACT and not hasattr(env, "contact_geometry"):
+        raise UserError(
+            f"{source}: cost = {cost!r}: {env.name} has no contact geometry; only push_t can be planned with it"
+        )

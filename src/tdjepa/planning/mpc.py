@@ -1,7 +1,7 @@
 """Model-predictive control on the real environment: plan from the current frame, execute, plan again.
 
-All episodes of a manifest advance together, but each is planned by itself from its own random stream and encoded by
-itself, so an episode's outcome does not depend on which others are evaluated with it.
+Each episode is planned by itself, from its own random stream, and encoded by itself, so its outcome does not depend on which
+others are evaluated, in which order, or how many advance together.
 """
 
 import time
@@ -12,11 +12,14 @@ import torch
 
 from tdjepa.envs.base import Env
 from tdjepa.model.world_model import WorldModel
-from tdjepa.params import Planner, Protocol
+from tdjepa.params import Cell
+from tdjepa.planning import reference
 from tdjepa.planning.cem import cem, icem
-from tdjepa.planning.costs import aggregate, make_cost
-from tdjepa.planning.rollout import rollout
+from tdjepa.planning.costs import BY_CONTACT, trajectory_cost
+from tdjepa.planning.rollout import Rollout
 from tdjepa.streams import torch_stream
+
+SOLVERS = {"cem": cem, "icem": icem, "mppi": reference.mppi, "gradient": reference.gradient}
 
 # policy(episode, plan number, frames (h, H, W, 3), executed blocks between them (h - 1, frameskip * A)) -> raw action blocks
 # (k, frameskip, A), k >= 1; a policy that looks at nothing gets frames = None
@@ -32,95 +35,107 @@ def run_episodes(
     frameskip: int,
     history: int = 0,
     image_size: int = 0,
-) -> dict[str, np.ndarray]:
+) -> dict:
     """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps.
 
-    -> success (N,), trivial (N,), steps (N,) until success or the budget, plans (N,), plan_seconds (N,), final (N, S)
+    -> success (N,), trivial (N,), steps (N,) until success or the budget, plans (N,), final (N, S), plan_seconds: a list
+    per episode; where the environment has contact geometry also start_distance (N,) and least_distance (N,)
     """
     n = len(starts)
     env.restore(starts)
     success, trivial, final = np.zeros(n, bool), env.success(goals), env.state
-    steps, plans, seconds = np.zeros(n, int), np.zeros(n, int), np.zeros(n)
-    frames = [[frame] for frame in env.render(image_size)] if history else None
-    past: list[list[np.ndarray]] = [[] for _ in range(n)]
+    steps, plans, seconds = np.zeros(n, int), np.zeros(n, int), [[] for _ in range(n)]
+    geometry = getattr(env, "contact_geometry", None)
+    contact = {"start_distance": geometry(final)[0], "least_distance": geometry(final)[0]} if geometry else {}
+    frames: list[list[np.ndarray]] = [[] for _ in range(n)]
+    executed: list[list[np.ndarray]] = [[] for _ in range(n)]
     queue: list[list[np.ndarray]] = [[] for _ in range(n)]
     for begin in range(0, budget, frameskip):
         if success.all():
             break
+        due = [i for i in np.nonzero(~success)[0] if not queue[i]]
+        if history > 1 or (history and due):  # a planner of one frame needs none between its plans
+            frames = [[*seen, frame][-history:] for seen, frame in zip(frames, env.render(image_size), strict=True)]
+        for i in due:
+            clock = time.perf_counter()
+            between = executed[i][len(executed[i]) + 1 - len(frames[i]) :] if history else []
+            between = np.array(between, np.float32).reshape(-1, frameskip * env.action_dim)
+            queue[i] = list(policy(i, plans[i], np.stack(frames[i]) if history else None, between))
+            seconds[i].append(time.perf_counter() - clock)
+            plans[i] += 1
         block = np.zeros((n, frameskip, env.action_dim))
         for i in np.nonzero(~success)[0]:
-            if not queue[i]:
-                clock = time.perf_counter()
-                seen = np.stack(frames[i]) if history else None
-                between = np.array(past[i], np.float32).reshape(-1, frameskip * env.action_dim)
-                queue[i] = list(policy(i, plans[i], seen, between))
-                seconds[i] += time.perf_counter() - clock
-                plans[i] += 1
             block[i] = queue[i].pop(0)
+            executed[i].append(block[i].reshape(-1))
         for k in range(min(frameskip, budget - begin)):
             alive = ~success
             env.step(block[:, k])
             steps[alive] += 1
             final[alive] = env.state[alive]
             success[alive] = env.success(goals)[alive]
-        if history:
-            for i, frame in enumerate(env.render(image_size)):
-                frames[i] = [*frames[i], frame][-history:]
-                past[i] = [*past[i], block[i].reshape(-1)][len(past[i]) + 2 - len(frames[i]) :]
-    return {
-        "success": success,
-        "trivial": trivial,
-        "steps": steps,
-        "plans": plans,
-        "plan_seconds": seconds,
-        "final": final,
-    }
+            if contact:
+                contact["least_distance"][alive] = np.minimum(contact["least_distance"], geometry(env.state)[0])[alive]
+    outcome = {"success": success, "trivial": trivial, "steps": steps, "plans": plans, "plan_seconds": seconds}
+    return {**outcome, "final": final, **contact}
 
 
 class LatentPlanner:
     """The policy of the paper: encode the frames, search action sequences whose rollout ends near the goal latent."""
 
-    def __init__(
-        self,
-        model: WorldModel,
-        env: Env,
-        goal_frames: np.ndarray,
-        cost: str,
-        alpha: float,
-        protocol: Protocol,
-        planner: Planner,
-        plan_seed: int,
-        keys: list[tuple[int, int]],
-    ):
-        self.model, self.planner, self.protocol = model, planner, protocol
-        self.against = make_cost(model, cost, alpha)
-        self.plan_seed, self.keys = plan_seed, keys  # keys: (episode, start) of each row of the manifest
-        self.block, self.action_dim = len(model.action_mean), env.action_dim
-        self.goals = [encode_one(model, frame) for frame in goal_frames]
-        low = torch.full((self.block,), env.action_low)
-        high = torch.full((self.block,), env.action_high)
-        if planner.clip == "raw":  # the actions' own bounds; "reference" takes them as if they were z-scored
+    def __init__(self, model: WorldModel, env: Env, cell: Cell):
+        self.model, self.env, self.cell = model.requires_grad_(False), env, cell
+        self.rollout = Rollout(model)
+        self.device = model.action_mean.device
+        low, high = (torch.full_like(model.action_mean, bound) for bound in (env.action_low, env.action_high))
+        if cell.planner.clip == "raw":  # the actions' own bounds; "reference" takes them as if they were z-scored
             low, high = model.standardise(low), model.standardise(high)
         self.bounds = (low, high)
 
-    @torch.inference_mode()
-    def __call__(self, i: int, plan: int, frames: np.ndarray, past: np.ndarray) -> np.ndarray:
-        model = self.model
-        z = torch.stack([encode_one(model, frame) for frame in frames])  # (h, D)
-        past = model.standardise(torch.from_numpy(past))
-        goal_cost = self.against(self.goals[i])
+    def policy(self, goal_frames: np.ndarray, plan_seed: int, keys) -> Policy:
+        """Towards these goals (N, H, W, 3); keys (N, 2) = (episode, start) name the random streams."""
+        goals = [self.encode(frame) for frame in goal_frames]
+        keys = [tuple(map(int, key)) for key in keys]
+
+        def act(i, plan, frames, past):
+            generator = torch_stream(plan_seed, "plan", *keys[i], int(plan))
+            contact = None
+            if self.cell.cost in BY_CONTACT:  # privileged: the simulator's own state
+                distance, touching = self.env.contact_geometry(self.env.state[i : i + 1])
+                contact = (float(distance[0]), bool(touching[0]))
+            best = self.plan(self.context(frames, past), goals[i], generator, contact)
+            return self.raw(best[: self.cell.planner.receding])
+
+        return act
+
+    @torch.no_grad()
+    def context(self, frames: np.ndarray, past: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """Latents (h, D) of the frames seen and z-scored actions (h - 1, block) between them."""
+        z = torch.stack([self.encode(frame) for frame in frames])
+        return z, self.model.standardise(torch.from_numpy(past).to(self.device, z.dtype))
+
+    @torch.no_grad()
+    def encode(self, frame: np.ndarray) -> torch.Tensor:
+        """One frame by itself: the sums in a matrix product depend on the batch it is part of. -> (D,)"""
+        return self.model.encode(torch.from_numpy(np.ascontiguousarray(frame)).to(self.device)[None])[0]
+
+    def plan(self, context, z_goal: torch.Tensor, generator: torch.Generator, contact=None) -> torch.Tensor:
+        """The z-scored action sequence (H, block) that the cell's solver finds."""
+        planner, (z, past) = self.cell.planner, context
+        of_goal = trajectory_cost(self.model, self.cell, z_goal, contact)
+        imagine = self._differentiable if self.cell.solver == "gradient" else self.rollout
 
         def cost(candidates):
-            return aggregate(goal_cost, z[-1], rollout(model, z, past, candidates), self.protocol.w)
+            return of_goal(z[-1], imagine(z, past, candidates))
 
-        generator = torch_stream(self.plan_seed, "plan", *self.keys[i], plan)
-        search = (cost, self.planner, self.protocol.refinements, self.block, generator)
-        best = icem(*search, self.bounds) if self.protocol.solver == "icem" else cem(*search)
-        raw = best[: self.planner.receding] * model.action_std + model.action_mean
-        return raw.numpy().reshape(self.planner.receding, -1, self.action_dim)
+        search = (cost, planner, self.cell.refinements, len(self.model.action_mean), generator, self.bounds)
+        return SOLVERS[self.cell.solver](*search)
 
+    def raw(self, blocks: torch.Tensor) -> np.ndarray:
+        """z-scored (k, block) -> actions (k, frameskip, A)"""
+        raw = blocks * self.model.action_std + self.model.action_mean
+        return raw.cpu().numpy().reshape(len(blocks), -1, self.env.action_dim)
 
-@torch.inference_mode()
-def encode_one(model: WorldModel, frame: np.ndarray) -> torch.Tensor:
-    """One frame by itself: the sums in a matrix product depend on the batch it is part of. -> (D,)"""
-    return model.encode(torch.from_numpy(np.ascontiguousarray(frame))[None])[0]
+    def _differentiable(self, z, past, candidates):
+        actions = torch.cat([past.expand(len(candidates), -1, -1), candidates], 1)
+        z_hat = self.model.rollout(z.expand(len(candidates), -1, -1), self.model.action_encoder(actions))
+        return z_hat.transpose(0, 1)  # (H, N, D)

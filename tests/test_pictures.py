@@ -1,0 +1,51 @@
+"""Pictures: they are written, move, and tell the truth about the wall."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tdjepa import params, pictures
+from tdjepa.errors import UserError
+
+
+@pytest.fixture
+def arguments(smoke, data, trained):
+    cfg = params.evaluate_slice(smoke, "two_room", "tdjepa", 3072)
+    saved = {epoch: trained / f"tdjepa/epoch_{epoch:02d}.safetensors" for epoch in cfg.epochs}
+    return cfg, data / "episodes.h5", data / "mined/test.json", saved
+
+
+def test_an_episode_as_a_gif(arguments, tmp_path):
+    facts = pictures.rollout(*arguments, 1, "l2", tmp_path / "e.gif")
+    with Image.open(tmp_path / "e.gif") as gif:
+        assert gif.n_frames > 1
+        assert facts["steps"] <= 50
+        first = np.asarray(gif.convert("RGB"), int)
+        gif.seek(gif.n_frames - 1)
+        assert np.abs(np.asarray(gif.convert("RGB"), int) - first).max() > 50
+    with pytest.raises(UserError, match="--pair 99: must be 0 to 5"):
+        pictures.rollout(*arguments, 99, "l2", tmp_path / "x.gif")
+    with pytest.raises(UserError, match="--cost rc_aux: must be one of d_psi, l2, blend"):
+        pictures.rollout(*arguments, 0, "rc_aux", tmp_path / "x.gif")
+
+
+def test_the_landscape_of_two_room(arguments, tmp_path):
+    jumps = pictures.landscape(arguments[0], arguments[3][2], tmp_path / "l.pdf", side=24)
+    assert set(jumps) == {"d_psi", "l2"}
+    assert (tmp_path / "l.pdf").read_bytes()[:4] == b"%PDF"
+    assert Image.open(tmp_path / "l.png").width > 500
+    with pytest.raises(UserError, match="the landscape is that of two_room"):
+        pictures.landscape(arguments[0].model_copy(update={"env": "reacher"}), arguments[3][2], tmp_path / "r.pdf")
+
+
+def test_a_jump_is_seen_where_there_is_one():
+    """A cost that is the way to walk jumps at the wall; the straight distance does not."""
+    from tdjepa.envs import two_room as t
+
+    places, _ = pictures._places(64)
+    goal, door = np.array(pictures.GOAL), np.array([t.WALL, t.DOOR])
+    straight = np.linalg.norm(places - goal, axis=1)
+    detour = np.linalg.norm(places - door, axis=1) + np.linalg.norm(door - goal)
+    walk = np.where(places[:, 0] < t.WALL, detour, straight)
+    assert pictures._jump(walk.reshape(64, 64), places) > 1
+    assert pictures._jump(straight.reshape(64, 64), places) < 0.6
