@@ -54,12 +54,21 @@ def test_the_planners_rollout_equals_the_models(frames, depth):
     torch.testing.assert_close(rollout(model, z, past, candidates), plain, atol=2e-5, rtol=1e-4)
 
 
-def test_a_known_first_step_is_not_predicted_again():
+@pytest.mark.parametrize(("real", "actions"), [(1, 1), (1, 2), (1, 3), (1, 6), (2, 2), (3, 2), (3, 3), (3, 7)])
+def test_a_rollout_is_one_prediction_after_the_other(real, actions):
     cfg, head = small()
-    model = build(cfg, head, 64, 10, seed=0)
-    z, c = torch.randn(4, 3, cfg.latent), torch.randn(4, 7, cfg.predictor.width)
-    first = model.predict(z, c[:, :3])[:, -1]
-    torch.testing.assert_close(model.rollout(z, c, first), model.rollout(z, c), atol=1e-6, rtol=1e-6)
+    model = build(cfg, head, 64, 10, seed=0).eval()
+    torch.nn.init.normal_(model.predictor.blocks[0].modulation[1].weight, std=0.2)
+    z, c = torch.randn(4, real, cfg.latent), torch.randn(4, actions, cfg.predictor.width)
+    if actions < real:
+        with pytest.raises(RuntimeError):  # nothing to predict
+            model.rollout(z, c)
+        return
+    plain = PlainWay(model).rollout(z, c)
+    assert plain.shape[1] == actions - real + 1
+    torch.testing.assert_close(model.rollout(z, c), plain, atol=1e-6, rtol=1e-5)
+    first = model.predict(z, c[:, :real])[:, -1]
+    torch.testing.assert_close(model.rollout(z, c, first), plain, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("stem", [[], [8, 12]])

@@ -311,7 +311,9 @@ def mine(args):
 
 def train(args):
     from tdjepa import layout, params, training
+    from tdjepa.allocator import keep_memory
 
+    keep_memory()
     cfg, scale = _slice(args, params.TrainSlice, lambda p: params.train_slice(p, args.env, args.method, args.seed))
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, args.env), "--episodes")
     split = _path(args.split, scale, scale and layout.mined(scale, args.env, "split.json"), "--split")

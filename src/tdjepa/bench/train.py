@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from tdjepa import params, torchvision_shim
+from tdjepa.allocator import keep_memory
 from tdjepa.bench.timing import cpu_seconds, result
 from tdjepa.data import collect
 from tdjepa.data.store import Store
@@ -26,6 +27,7 @@ from tdjepa.health import latent_health
 from tdjepa.mining import windows
 from tdjepa.model.world_model import WorldModel, build
 from tdjepa.objective import methods, sigreg
+from tdjepa.streams import seed_of
 from tdjepa.training import set_normalisation
 
 # episodes, longest episode, batch, timed steps; a plain step at paper size takes many seconds
@@ -45,6 +47,7 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
     torchvision_shim.ensure()
     from stable_worldmodel.data.formats.hdf5 import HDF5Dataset
 
+    keep_memory()  # as in `tdjepa train`; both sides gain
     torch.set_num_threads(1)
     episodes, longest, batch, steps = SIZES[size]
     p = params.load(file, size)
@@ -110,6 +113,7 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
 
 def step(model: WorldModel, optimiser, cfg: params.TrainSlice, frames, blocks, k: int) -> float:
     """What `tdjepa train` does in a step, after the windows are there."""
+    torch.manual_seed(seed_of(cfg.seed, "dropout", k))
     optimiser.zero_grad(set_to_none=True)
     loss, _, z = methods.objective(model, cfg.method, frames, blocks, cfg.seed, k)
     loss.backward()
@@ -120,16 +124,16 @@ def step(model: WorldModel, optimiser, cfg: params.TrainSlice, frames, blocks, k
 
 
 class PlainWay:
-    """While it lasts, the model encodes and SIGReg is computed as they stand in the papers."""
+    """While it lasts, the model encodes and rolls out, and SIGReg is computed, as they stand in the papers."""
 
     def __init__(self, model: WorldModel):
         self.model, self.fast = model, methods.sigreg
 
     def __enter__(self):
-        self.model.encode, methods.sigreg = self.encode, sigreg.plain
+        self.model.encode, self.model.rollout, methods.sigreg = self.encode, self.rollout, sigreg.plain
 
     def __exit__(self, *error):
-        del self.model.encode  # the class's own again
+        del self.model.encode, self.model.rollout  # the class's own again
         methods.sigreg = self.fast
 
     def encode(self, frames):
@@ -139,3 +143,11 @@ class PlainWay:
         if len(m.encoder.stem):
             x = m.encoder.stem(x)
         return m.projector(m.encoder.vit(x)).view(*frames.shape[:-3], -1)
+
+    def rollout(self, z, c, first=None):
+        """Step after step, each a prediction from the last `history` latents and their actions."""
+        latents, history = list(z.unbind(1)), self.model.predictor.history
+        for end in range(z.shape[1], c.shape[1] + 1):
+            begin = max(0, end - history)
+            latents.append(self.model.predict(torch.stack(latents[begin:], 1), c[:, begin:end])[:, -1])
+        return torch.stack(latents[z.shape[1] :], 1)

@@ -41,9 +41,9 @@ class Block(nn.Module):
         nn.init.zeros_(self.modulation[1].weight)  # AdaLN-zero: every block starts as the identity
         nn.init.zeros_(self.modulation[1].bias)
 
-    def forward(self, x, c):
-        """x (B, T, width), c (B, T, width) -> (B, T, width)"""
-        shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(c).chunk(6, -1)
+    def forward(self, x, modulation):
+        """x (B, T, width), modulation (B, T, 6 * width) = self.modulation(action embedding) -> (B, T, width)"""
+        shift1, scale1, gate1, shift2, scale2, gate2 = modulation.chunk(6, -1)
         x = torch.addcmul(x, gate1, self.attend(modulate(x, shift1, scale1)))
         return torch.addcmul(x, gate2, self.mlp(self.mlp_norm(modulate(x, shift2, scale2))))
 
@@ -71,7 +71,18 @@ class Predictor(nn.Module):
         self.norm = nn.LayerNorm(cfg.width)
 
     def forward(self, z, c):
+        return self.modulated(z, [block.modulation(c) for block in self.blocks])
+
+    def windows(self, c):
+        """What the blocks make of the actions of all windows of `history` frames, at once: they do not depend on the latents.
+
+        c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)
+        """
+        c = c.unfold(1, self.history, 1).permute(1, 0, 3, 2)  # (windows, B, history, width)
+        return list(zip(*(block.modulation(c).unbind() for block in self.blocks), strict=True))
+
+    def modulated(self, z, modulations):
         x = self.enter(z) + self.position[:, : z.shape[1]]
-        for block in self.blocks:
-            x = block(x, c)
+        for block, modulation in zip(self.blocks, modulations, strict=True):
+            x = block(x, modulation)
         return self.norm(x)

@@ -38,7 +38,10 @@ class WorldModel(nn.Module):
 
     def predict(self, z, c):
         """z (B, T, latent), action embeddings c (B, T, width), T <= history -> next latents (B, T, latent)"""
-        return self.pred_projector(self.predictor(z, c).flatten(0, 1)).view(*z.shape[:2], -1)
+        return self._project(self.predictor(z, c))
+
+    def _project(self, x):
+        return self.pred_projector(x.flatten(0, 1)).view(*x.shape[:2], -1)
 
     def rollout(self, z, c, first=None):
         """Open loop: from h real latents z (B, h, latent) through the embeddings c (B, h - 1 + H, width) of all actions.
@@ -50,9 +53,12 @@ class WorldModel(nn.Module):
         real = len(latents)
         if first is not None:
             latents.append(first)
-        for end in range(len(latents), c.shape[1] + 1):
-            begin = max(0, end - history)
-            latents.append(self.predict(torch.stack(latents[begin:], 1), c[:, begin:end])[:, -1])
+        while len(latents) < min(history, c.shape[1] + 1):  # the window still grows
+            latents.append(self.predict(torch.stack(latents, 1), c[:, : len(latents)])[:, -1])
+        begin = len(latents) - history
+        for modulations in self.predictor.windows(c[:, begin:]) if len(latents) <= c.shape[1] else ():
+            x = self.predictor.modulated(torch.stack(latents[-history:], 1), modulations)
+            latents.append(self._project(x)[:, -1])
         return torch.stack(latents[real:], 1)
 
 
