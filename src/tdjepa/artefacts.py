@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import sys
 import tempfile
 from pathlib import Path
 
@@ -141,13 +140,6 @@ def verified(path: str | Path) -> dict:
             "the file was changed or cut off. Delete it and rerun the step that makes it"
         )
     return card
-
-
-def code_version() -> str:
-    """sha256 of the package's modules that this process has loaded, without those that only hand parameters on."""
-    ours = {name: module.__file__ for name, module in sys.modules.items() if name.startswith("tdjepa.")}
-    quiet = ("tdjepa.__main__", "tdjepa.cli", "tdjepa.params", "tdjepa.errors", "tdjepa.progress")
-    return hash_of({name: sha256(path) for name, path in sorted(ours.items()) if path and name not in quiet})
 
 
 @functools.cache

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from tdjepa import snapshot
-from tdjepa.artefacts import code_version, fingerprint, hash_of, sha256_of_input, verified, write_text
+from tdjepa.artefacts import fingerprint, hash_of, sha256_of_input, verified, write_text
+from tdjepa.closure import code_version
 from tdjepa.data.chunked import WindowStream, open_store
 from tdjepa.data.store import Store
 from tdjepa.device import pick_autocast, pick_device
@@ -66,7 +67,9 @@ def run(
 
     running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
     hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
-    run_key = hash_of([cfg.model_dump(mode="json"), hashes, code_version(), torch.__version__, fingerprint()])
+    run_key = hash_of(
+        [cfg.model_dump(mode="json"), hashes, code_version("tdjepa.training"), torch.__version__, fingerprint()]
+    )
     at = snapshot.restore(running, run_key, model, optimiser)
     total, clock, cpu, health = train.epochs * per_epoch, time.perf_counter(), time.process_time(), {}
     with progress(total, name, "steps", at.step) as bar, snapshot.preemption() as stop:
