@@ -48,7 +48,7 @@ def run() -> dict:
 
         def ours():
             rows = evaluation.run(cfg, episodes, folder / "test.json", {cfg.epochs[-1]: saved}, folder / "rows.parquet")
-            found.append(100 * rows.success.mean())
+            found.append(round(100 * rows.success.mean(), 1))
 
         with contextlib.redirect_stderr(io.StringIO()):
             times = [(cpu_seconds(ours), cpu_seconds(lambda: found.append(theirs()))) for _ in range(2)]
