@@ -115,7 +115,7 @@ def step(model: WorldModel, optimiser, cfg: params.TrainSlice, frames, blocks, k
     """What `tdjepa train` does in a step, after the windows are there."""
     torch.manual_seed(seed_of(cfg.seed, "dropout", k))
     optimiser.zero_grad(set_to_none=True)
-    loss, _, z = methods.objective(model, cfg.method, frames, blocks, cfg.seed, k)
+    loss, _, z = methods.objective(model, cfg.method, frames, blocks, cfg.seed, k, epoch=1)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), cfg.train.clip)
     optimiser.step()

@@ -1,0 +1,30 @@
+"""The training benchmark compares like with like: the plain way gives the same loss and gradients, and leaves no trace."""
+
+import torch
+
+from tdjepa import params
+from tdjepa.bench import train
+from tdjepa.model.world_model import build
+from tdjepa.objective import methods
+
+
+def test_both_ways_take_the_same_step(smoke):
+    cfg = params.train_slice(smoke, "two_room", "tdjepa", 3072)
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.randint(0, 256, (8, cfg.method.window, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    blocks = torch.randn(8, cfg.method.window - 1, 10, generator=generator)
+    losses, gradients = [], []
+    for plain in (False, True):
+        model = build(cfg.model, cfg.method.head, 32, 10, seed=0).train()
+        model.pixel_mean.fill_(127.0), model.pixel_std.fill_(70.0)
+        optimiser = torch.optim.AdamW(model.parameters(), 1e-3)
+        if plain:
+            with train.PlainWay(model):
+                losses.append(train.step(model, optimiser, cfg, frames.permute(0, 1, 4, 2, 3), blocks, 0))
+        else:
+            losses.append(train.step(model, optimiser, cfg, frames, blocks, 0))
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    assert abs(losses[0] - losses[1]) < 1e-4 * losses[1]
+    assert (gradients[0] - gradients[1]).norm() < 1e-4 * gradients[1].norm()
+    assert "encode" not in vars(model)
+    assert methods.sigreg is not train.sigreg.plain
