@@ -1,25 +1,69 @@
 """How well a cost ranks held-out pairs of frames by their step gap tau, and whether d_psi counts steps."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
-from scipy import stats
+
+from tdjepa.errors import UserError
 
 SPLITS = ("all", "far", "near")  # by the goal's distance from the episode's end, as in the paper's Table 6
 MEASURES = ("d_psi", "l2")
+COLUMNS = ["env", "method", "train_seed", "tau", "near", "far", "d_psi", "l2"]
+BINS = 5  # of equal width over the gaps, for "rises with the gap"
+
+
+def read(paths: Sequence[str | Path]) -> pd.DataFrame:
+    """The pairs of several diagnostics; `episode` where the files have it."""
+    frames = [_read_one(Path(path)) for path in paths]
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in COLUMNS})
+
+
+def _read_one(path: Path) -> pd.DataFrame:
+    try:
+        frame = pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
+    missing = [name for name in COLUMNS if name not in frame]
+    if missing:
+        raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")
+    return frame[[*COLUMNS, *(["episode"] if "episode" in frame else [])]]
 
 
 def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
     """One line (env, method, train_seed, split, measure, rho, n) per checkpoint, stratum and cost."""
     lines = []
-    for key, of_checkpoint in pairs.groupby(["env", "method", "train_seed"], sort=True):
+    for (env, method, seed), of_checkpoint in pairs.groupby(["env", "method", "train_seed"], sort=True):
         for split in SPLITS:
-            part = of_checkpoint if split == "all" else of_checkpoint[of_checkpoint[split]]
+            part = of_checkpoint if split == "all" else of_checkpoint[of_checkpoint[split].astype(bool)]
             for measure in MEASURES:
                 usable = part[[measure, "tau"]].dropna()
-                if len(usable) > 2 and usable[measure].nunique() > 1 and usable["tau"].nunique() > 1:
-                    rho = float(stats.spearmanr(usable[measure], usable["tau"]).statistic)
-                    lines.append((*key, split, measure, rho, len(usable)))
+                rho = float(correlation(usable[measure].to_numpy(), usable["tau"].to_numpy())[0]) if len(usable) > 2 else np.nan
+                if not np.isnan(rho):
+                    lines.append((env, method, int(seed), split, measure, rho, len(usable)))
     return pd.DataFrame(lines, columns=["env", "method", "train_seed", "split", "measure", "rho", "n"])
+
+
+def correlation(values: np.ndarray, tau: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """(B,): Spearman's correlation of values (n,) with tau (n,) when row i is there weights[b, i] times; NaN where it is
+    not defined. Without weights each is there once, and B = 1."""
+    weights = np.ones((1, len(values))) if weights is None else weights
+    a, b = _ranks(values, weights), _ranks(tau, weights)  # (B, n)
+    total = weights.sum(1, keepdims=True)
+    a, b = (x - (weights * x).sum(1, keepdims=True) / total for x in (a, b))
+    spread = np.sqrt((weights * a**2).sum(1) * (weights * b**2).sum(1))
+    product = (weights * a * b).sum(1)
+    return np.divide(product, spread, out=np.full(len(product), np.nan), where=spread > 1e-9)
+
+
+def _ranks(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(B, n): the average rank of each value among all values with their multiplicities (B, n)."""
+    _, member = np.unique(values, return_inverse=True)  # ties share a rank
+    order = np.argsort(member, kind="stable")
+    starts = np.flatnonzero(np.diff(member[order], prepend=-1))
+    of_value = np.add.reduceat(weights[:, order], starts, axis=1)  # (B, distinct)
+    return (np.cumsum(of_value, 1) - (of_value - 1) / 2)[:, member]
 
 
 def over_seeds(ranks: pd.DataFrame, **where) -> tuple[float, float | None, int] | None:
@@ -37,3 +81,14 @@ def calibration(pairs: pd.DataFrame) -> pd.DataFrame:
     known = pairs.dropna(subset=["d_psi"])
     by_tau = known.groupby("tau", sort=True)["d_psi"].agg(["mean", "std", "count"]).reset_index()
     return by_tau.rename(columns={"count": "n"}).astype({"tau": int}).replace({"std": {np.nan: 0.0}})
+
+
+def smallest_rise(d_psi: np.ndarray, tau: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """(B,): the smallest step of the mean of d_psi (n,) from one of BINS bins of tau (n,) to the next, under weights (B, n):
+    positive = it rises throughout. NaN when a bin is empty."""
+    weights = np.ones((1, len(d_psi))) if weights is None else weights
+    edges = np.linspace(tau.min() - 0.5, tau.max() + 0.5, BINS + 1)
+    onto = np.eye(BINS)[np.digitize(tau, edges[1:-1])]  # (n, BINS)
+    count = weights @ onto
+    means = np.divide((weights * d_psi) @ onto, count, out=np.full(count.shape, np.nan), where=count > 0)
+    return np.diff(means, axis=1).min(1)

@@ -1,12 +1,18 @@
-"""A bootstrap interval for a success rate over training seeds, plan seeds and episodes.
+"""A bootstrap interval for a success rate, or a contrast of several, over training seeds, plan seeds and episodes.
 
 The design is crossed: every checkpoint is evaluated with the same plan seeds on the same start-goal pairs. So each of
 the three factors is resampled by itself and a resample's rate is the mean over the product of the three draws (the
-"pigeonhole" bootstrap, which is conservative for the noise within a combination). Pairs from one episode are drawn
-together. Of n levels, n - 1 are drawn, which makes the variance unbiased for the two or three training seeds that are
-usual here; a factor with one level cannot vary, and the interval is then conditional on it. Percentile interval. On
-simulated data the nominal 95 % are 95 to 99 % where episodes vary most, 100 % for pure noise, and 85 % in the worst
-case: three training seeds that differ more than anything else.
+"pigeonhole" bootstrap). Pairs from one episode are drawn together. Of n levels, n - 1 are drawn, which makes the variance
+of a factor unbiased; a factor with one level cannot vary, and the interval is then conditional on it.
+
+Two corrections, both measured in docs/statistics.md. A percentile interval over three training seeds is too short, as if
+a normal quantile were used where Student's belongs: the distances from the estimate to the two percentiles are stretched
+by t / z with Satterthwaite's degrees of freedom, which are near two when trainings vary most and near the number of
+episodes when those do. And the product of draws counts what is not shared by a whole factor several times: the distances
+are shrunk to the standard error of the analysis of variance where that is smaller.
+
+Draws are named by what they are drawn over (environment, seeds, episodes) and by nothing else. So two cells on the same
+pairs and seeds are resampled together, which is what makes their difference sharp, and a new cell changes no other.
 
 Few failures make any bootstrap overconfident: with no failure at all it says [100, 100]. Yet a kind of episode that was
 never drawn may make up a share u of all episodes, where (1 - u)^n = (1 - level) / 2. When fewer than FEW episodes ever
@@ -14,7 +20,14 @@ failed (or ever succeeded), the interval therefore reaches at least to where all
 a cell without failures this is the Clopper-Pearson bound over the distinct episodes.
 """
 
+import functools
+import itertools
+import math
+
 import numpy as np
+from scipy import special
+
+from tdjepa.streams import stream
 
 FEW = 5
 
@@ -24,10 +37,27 @@ def draw(rng: np.random.Generator, resamples: int, n: int) -> np.ndarray:
     return rng.multinomial(max(n - 1, 1), np.full(n, 1 / n), size=resamples).astype(float)
 
 
-def draw_clusters(rng: np.random.Generator, resamples: int, clusters: np.ndarray) -> np.ndarray:
-    """(resamples, E): how often each pair is drawn when pairs of one cluster, (E,) labels, go together."""
-    labels, member = np.unique(clusters, return_inverse=True)
-    return draw(rng, resamples, len(labels))[:, member]
+class Draws:
+    """The resamples of each factor, made once for every set of levels. Weights are (B, n)."""
+
+    def __init__(self, seed: int, resamples: int):
+        self.seed, self.resamples = seed, resamples
+        self.of = functools.lru_cache(maxsize=64)(self._of)
+
+    def _of(self, kind: str, name: str, levels: tuple[int, ...]) -> np.ndarray:
+        return draw(stream(self.seed, kind, name, *levels), self.resamples, len(levels))
+
+    def train(self, env: str, training: str, seeds: np.ndarray) -> np.ndarray:
+        """Two methods' trainings are independent even under equal seed numbers, so the method names the draw."""
+        return self.of("trainings", f"{env}/{training}", tuple(map(int, seeds)))
+
+    def plan(self, env: str, seeds: np.ndarray) -> np.ndarray:
+        return self.of("plan seeds", env, tuple(map(int, seeds)))
+
+    def pairs(self, env: str, episodes: np.ndarray) -> np.ndarray:
+        """(B, E): pairs of one episode, (E,) numbers, go together."""
+        labels, member = np.unique(episodes, return_inverse=True)
+        return self.of("episodes", env, tuple(map(int, labels)))[:, member]
 
 
 def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pair: np.ndarray) -> np.ndarray:
@@ -35,12 +65,76 @@ def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pa
     there = ~np.isnan(success)
 
     def total(values):  # (T, P, E) -> (B,)
-        by_pair = np.einsum("tpe,be->btp", values, pair, optimize=True)
-        return np.einsum("btp,bt,bp->b", by_pair, train, plan, optimize=True)
+        t, p, e = values.shape
+        by_pair = (values.reshape(t * p, e) @ pair.T).reshape(t, p, -1)  # (T, P, B)
+        return np.einsum("tpb,bt,bp->b", by_pair, train, plan)
 
+    if there.all():  # the usual case
+        return total(success) / (train.sum(1) * plan.sum(1) * pair.sum(1))
     count = total(there.astype(float))
     summed = total(np.where(there, success, 0.0))
     return np.divide(summed, count, out=np.full(len(count), np.nan), where=count > 0)
+
+
+def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...], float]:
+    """The analysis of variance of a mean: what each factor (0 training, 1 plan seed, 2 episode) and each interaction of
+    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, filled
+    with the mean of the rest, so that gaps make the answer approximate but never impossible."""
+    labels, member = np.unique(clusters, return_inverse=True)
+    if len(labels) < values.shape[2]:  # an episode's pairs become their mean
+        there = ~np.isnan(values)
+        onto = np.eye(len(labels))[member]  # (E, C)
+        count = there @ onto
+        values = np.divide(np.nan_to_num(values) @ onto, count, out=np.full(count.shape, np.nan), where=count > 0)
+    values = np.where(np.isnan(values), np.nanmean(values), values)
+    shape, axes = values.shape, [axis for axis in range(3) if values.shape[axis] > 1]
+    effects, out = {(): values.mean(keepdims=True)}, {}
+    for order in range(1, len(axes) + 1):
+        for factors in itertools.combinations(axes, order):
+            rest = tuple(axis for axis in range(3) if axis not in factors)
+            below = (effects[part] for k in range(order) for part in itertools.combinations(factors, k))
+            effects[factors] = values.mean(rest, keepdims=True) - sum(below)
+            levels = math.prod(shape[axis] for axis in factors)
+            out[factors] = float((effects[factors] ** 2).sum()) / math.prod(shape[a] - 1 for a in factors) / levels
+    return out
+
+
+def standard_error(parts: list[tuple[dict[tuple[int, ...], float], tuple[int, ...]]]) -> tuple[float, float]:
+    """(standard error, degrees of freedom) of a sum of independent parts: their `variances` and levels (T, P, C).
+
+    Interactions are taken off and added back so that each is counted once; noise may make that smaller than a single
+    factor's share, which it cannot be. The degrees of freedom are Satterthwaite's, of the factors' shares.
+    """
+    alternating = sum((-1) ** (len(factors) + 1) * v for of_part, _ in parts for factors, v in of_part.items())
+    main = [(v, levels[factors[0]]) for of_part, levels in parts for factors, v in of_part.items() if len(factors) == 1]
+    variance = max([alternating, *(v for v, _ in main)], default=0.0)
+    noise = sum(v**2 / (n - 1) for v, n in main)
+    return math.sqrt(variance), max(1.0, variance**2 / noise) if noise else math.inf
+
+
+def percentiles(means: np.ndarray, estimate: float, error: float, freedom: float, level: float) -> tuple[float, float]:
+    """The percentile interval of resampled values (B,) around the estimate, stretched and shrunk as said above."""
+    means = means[~np.isnan(means)]
+    rank = (1 - level) / 2 * (len(means) - 1)
+    low, high = _order_statistics(means, rank)
+    spread = float(means.std())
+    if spread < 1e-12:
+        return estimate, estimate
+    upper = (1 + level) / 2
+    student = float(special.stdtrit(freedom, upper)) if math.isfinite(freedom) else float(special.ndtri(upper))
+    factor = student / float(special.ndtri(upper)) * min(1.0, error / spread)
+    return estimate - factor * max(estimate - low, 0.0), estimate + factor * max(high - estimate, 0.0)
+
+
+def _order_statistics(values: np.ndarray, rank: float) -> tuple[float, float]:
+    """The values at `rank` from below and from above, interpolated; like quantile, but one partition for both."""
+    n, floor = len(values), int(rank)
+    ceil = min(floor + 1, n - 1)
+    part = np.partition(values, sorted({floor, ceil, n - 1 - ceil, n - 1 - floor}))
+    share = rank - floor
+    low = part[floor] + share * (part[ceil] - part[floor])
+    high = part[n - 1 - floor] + share * (part[n - 1 - ceil] - part[n - 1 - floor])
+    return float(low), float(high)
 
 
 def unseen_share(n: int, level: float) -> float:
@@ -48,20 +142,15 @@ def unseen_share(n: int, level: float) -> float:
     return 1 - ((1 - level) / 2) ** (1 / n)
 
 
-def interval(
-    success: np.ndarray, clusters: np.ndarray, rng: np.random.Generator, resamples: int, level: float
-) -> tuple[float, float, str]:
-    """(low, high, kind) in percent of success (T, P, E) with clusters (E,).
+def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level: float) -> tuple[float, float, str]:
+    """(low, high, kind) in percent of success (T, P, E) with clusters (E,) and resampled means (B,).
 
     kind is "bootstrap", or names the side that the exact bound opened: "exact_low", "exact_high", "exact".
     """
-    success, clusters = drop_empty(success, clusters)
-    t, p, _ = success.shape
-    means = resampled_means(
-        success, draw(rng, resamples, t), draw(rng, resamples, p), draw_clusters(rng, resamples, clusters)
-    )
-    rate = np.nanmean(success)
-    low, high = quantiles(means, rate, level)
+    rate = float(np.nanmean(success))
+    error, freedom = standard_error([(variances(success, clusters), levels(success, clusters))])
+    low, high = percentiles(means, rate, error, freedom, level)
+    low, high = max(low, 0.0), min(high, 1.0)
     share = unseen_share(len(np.unique(clusters)), level)
     few_failed = episodes_with(success < 1, clusters) < FEW
     few_succeeded = episodes_with(success > 0, clusters) < FEW
@@ -73,19 +162,11 @@ def interval(
     return 100 * low, 100 * high, kind[few_failed, few_succeeded]
 
 
-def quantiles(means: np.ndarray, estimate: float, level: float) -> tuple[float, float]:
-    """The percentile interval of resampled values (B,), never leaving out the estimate itself."""
-    low, high = np.nanquantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(min(low, estimate)), float(max(high, estimate))
+def levels(values: np.ndarray, clusters: np.ndarray) -> tuple[int, int, int]:
+    """(T, P, C) of values (T, P, E) whose pairs are in clusters (E,)."""
+    return (*values.shape[:2], len(np.unique(clusters)))
 
 
 def episodes_with(event: np.ndarray, clusters: np.ndarray) -> int:
     """In how many clusters (E,) the event (T, P, E) ever happened; NaN compares False, so missing is no event."""
     return len(np.unique(clusters[event.any((0, 1))]))
-
-
-def drop_empty(success: np.ndarray, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Without the training seeds, plan seeds and pairs that have no row at all."""
-    there = ~np.isnan(success)
-    t, p, e = there.any((1, 2)), there.any((0, 2)), there.any((0, 1))
-    return success[np.ix_(t, p, e)], clusters[e]

@@ -1,11 +1,16 @@
 """`tdjepa judge`: evaluation rows in, statistics out (stats.json and cells.csv).
 
-Every cell and every comparison has its own random stream, named by the cells, so that adding an environment, a method
-or an epoch changes no interval of the others.
+Draws are named by the seeds and episodes they are drawn over (bootstrap.py), so that adding an environment, a method or
+an epoch changes no interval of the others.
+
+Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file. The families of
+an environment: two methods, two plan costs of one method, a method against a floor, and what has to do with earlier
+epochs or with sweeps. So an epoch curve costs the main comparison no power.
 """
 
 import io
 import itertools
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,66 +18,87 @@ from pathlib import Path
 import pandas as pd
 
 from tdjepa import params
-from tdjepa.artefacts import write_json, write_text
-from tdjepa.evidence import bootstrap, paired, summary
+from tdjepa.artefacts import write_text
+from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
+from tdjepa.evidence.rows import MAIN
 from tdjepa.evidence.summary import Cell
-from tdjepa.streams import stream
 
 CELL_FIELDS = [
-    *("id", "env", "method", "solver", "cost", "w", "epoch"),
-    *("mean", "std", "low", "high", "interval", "mean_nontrivial", "excess_over_random"),
-    *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows"),
+    *("id", "env", "method", "solver", "cost", "w", "epoch", "setting", "refinements", "history", "alpha"),
+    *("mean", "std", "std_train_seeds", "low", "high", "interval", "mean_nontrivial", "excess_over_random"),
+    *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
 ]
 DIGITS = 6  # significant ones, so that a small p stays a small p
 
 
-def run(rows: Sequence[str | Path], out: str | Path, settings: params.Judge) -> dict:
-    """Judge all rows together and write out/stats.json and out/cells.csv."""
-    stats = judge(evaluation_rows.read(rows), settings)
-    write_json(Path(out, "stats.json"), stats)
+def run(rows: Sequence[str | Path], out: str | Path, settings: params.Judge, pairs: Sequence[str | Path] = ()) -> dict:
+    """Judge all rows together, and the held-out pairs of the diagnostics; write out/stats.json and out/cells.csv."""
+    stats = judge(evaluation_rows.read(rows), settings, alignment.read(pairs))
+    write_text(Path(out, "stats.json"), one_a_line(stats))
     table = io.StringIO()
     pd.DataFrame(stats["cells"], columns=CELL_FIELDS).to_csv(table, index=False, lineterminator="\n")
     write_text(Path(out, "cells.csv"), table.getvalue())
     return stats
 
 
-def judge(frame: pd.DataFrame, settings: params.Judge) -> dict:
+def judge(frame: pd.DataFrame, settings: params.Judge, pairs: pd.DataFrame | None = None) -> dict:
     """The content of stats.json."""
     cells = summary.cells(frame)
-    described = [_describe(cell, cells, settings) for cell in cells]
+    resampled = paired.Resampled(settings.seed, settings.bootstrap)
+    floors = {cell.env: summary.mean(cell.success) for cell in cells if cell.method == "random"}
     return rounded(
         {
             "scale": frame["scale"].iloc[0] if len(frame) else None,
             "seed": settings.seed,
             "resamples": settings.bootstrap,
             "level": settings.level,
-            "cells": described,
-            "comparisons": _comparisons(cells, settings),
+            "cells": [_describe(cell, floors.get(cell.env), resampled, settings.level) for cell in cells],
+            "comparisons": _comparisons(cells, resampled, settings.level),
+            "phases": contact.phases(frame),
+            "geometry": contact.geometry(frame),
+            "median_start_distance": contact.median_distance(frame),
+            "ranks": [] if pairs is None else alignment.spearman(pairs).to_dict("records"),
         }
     )
 
 
-def _describe(cell: Cell, cells: Sequence[Cell], settings: params.Judge) -> dict:
-    rng = stream(settings.seed, "bootstrap", cell.id)
-    low, high, kind = bootstrap.interval(cell.success, cell.episodes, rng, settings.bootstrap, settings.level)
+def _describe(cell: Cell, floor: float | None, resampled: paired.Resampled, level: float) -> dict:
+    c = paired.contrast([(1, cell)])
+    (group,) = c.groups
+    low, high, kind = bootstrap.interval(group.values, c.clusters, resampled.means(c), level)
     text = summary.summarise(cell)
-    floor = next((c for c in cells if c.env == cell.env and c.method == "random"), None)
-    excess = None if floor is None else text["mean"] - summary.mean(floor.success)
+    excess = None if floor is None else text["mean"] - floor
     return {**text, "low": low, "high": high, "interval": kind, "excess_over_random": excess}
 
 
-def _comparisons(cells: Sequence[Cell], settings: params.Judge) -> list[dict]:
+def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: float) -> list[dict]:
     out = []
     for _, of_env in itertools.groupby(cells, key=lambda cell: cell.env):
-        found = []
+        of_env = list(of_env)
+        last = {cell.method: max(c.epoch for c in of_env if c.method == cell.method) for cell in of_env}
+        families: dict[str, list[dict]] = {}
         for a, b in itertools.combinations(of_env, 2):
-            rng = stream(settings.seed, "paired", a.id, b.id)
-            found.append(paired.compare(a, b, rng, settings.bootstrap, settings.level))
-        found = [comparison for comparison in found if comparison is not None]
-        corrected = paired.holm([comparison["p_permutation"] for comparison in found])
-        out += [{**comparison, "p_holm": float(p)} for comparison, p in zip(found, corrected, strict=True)]
+            if a.setting != b.setting and MAIN not in (a.setting, b.setting):
+                continue  # two different sweeps
+            found = paired.compare(a, b, resampled, level)
+            if found is not None:
+                families.setdefault(family(a, b, last), []).append(found)
+        for name, found in families.items():
+            corrected = paired.holm([comparison["p_permutation"] for comparison in found])
+            out += [{**f, "family": name, "p_holm": float(p)} for f, p in zip(found, corrected, strict=True)]
     return out
+
+
+def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
+    """What kind of question a against b is; `last` is the last epoch of each method."""
+    if any(cell.setting != MAIN for cell in (a, b)):
+        return "sweeps"
+    if any(cell.trained and cell.epoch < last[cell.method] for cell in (a, b)):
+        return "epochs"
+    if not (a.trained and b.trained):
+        return "floors"
+    return "costs" if a.method == b.method else "methods"
 
 
 def rounded(value):
@@ -84,3 +110,15 @@ def rounded(value):
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
     return value
+
+
+def one_a_line(stats: dict) -> str:
+    """JSON with one record a line: small, and Git shows which cell changed."""
+    parts = []
+    for key, value in sorted(stats.items()):
+        if isinstance(value, list):
+            lines = ",\n".join(f"  {json.dumps(item, sort_keys=True)}" for item in value)
+            parts.append(f' "{key}": [\n{lines}\n ]' if value else f' "{key}": []')
+        else:
+            parts.append(f' "{key}": {json.dumps(value, sort_keys=True)}')
+    return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -1,8 +1,8 @@
-"""Two cells of one environment, compared on the plan seeds and start-goal pairs that both have.
+"""Contrasts of cells of one environment: a - b, or any weighted sum, on the plan seeds and start-goal pairs that all have.
 
-Plan seeds and pairs are the same on both sides, so they are resampled together. Training seeds are the same checkpoints
-only when both cells are of one method (two costs, two epochs); two methods' trainings are independent of each other
-even under equal seed numbers, so there each side draws its own. A floor has no training and pairs with all checkpoints.
+Plan seeds and pairs are the same for all, so they are resampled together. Training seeds are the same checkpoints only
+for cells of one method (two costs, two epochs); two methods' trainings are independent of each other even under equal
+seed numbers, so there each side draws its own. A floor has no training and pairs with all checkpoints.
 
 Three tests with different assumptions, because none is right alone: the paired t over plan seeds is the paper's habit
 and takes checkpoints and episodes as given; McNemar counts every paired outcome as independent, which it is not, so its
@@ -10,121 +10,191 @@ p is too small; the permutation test flips whole episodes, which is right for th
 last. Only the interval of the difference covers new training seeds.
 """
 
+import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from tdjepa.evidence.bootstrap import FEW, draw, draw_clusters, quantiles, resampled_means, unseen_share
-from tdjepa.evidence.summary import Cell, mean, plan_seed_means
+from tdjepa.evidence.bootstrap import FEW, Draws, levels, percentiles, resampled_means, standard_error, unseen_share
+from tdjepa.evidence.bootstrap import variances as analysis
+from tdjepa.evidence.summary import Cell, plan_seed_means
+from tdjepa.streams import stream
 
-PERMUTATIONS = 9_999  # all 2^n sign flips are enumerated instead when there are not more of them
+PERMUTATIONS = 9_999
+ENUMERATED = 13  # up to so many episodes that differ, all sign flips are tried instead of random ones
 
 
 @dataclass(frozen=True)
-class Pair:
-    a: np.ndarray  # (Ta, P, E) NaN = missing; the same (P, E) as b
-    b: np.ndarray  # (Tb, P, E)
+class Group:
+    """The part of a contrast that rests on one set of trainings."""
+
+    training: str  # method
+    seeds: np.ndarray  # (T,)
+    values: np.ndarray  # (T, P, E) sum of coefficient * outcome, NaN = missing
+    cell: Cell | None  # when it is one cell with coefficient +-1 and no gap: its resamples serve other contrasts too
+    sign: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    env: str
+    groups: tuple[Group, ...]
+    plan_seeds: np.ndarray  # (P,)
     clusters: np.ndarray  # (E,) episode of each start-goal pair
-    same_checkpoints: bool  # a[t] and b[t] are one training
-    matched: tuple[np.ndarray, np.ndarray] | None  # (T, P, E) twice, broadcastable: outcome by outcome
+    support: bytes  # which seeds and pairs of the environment these are
+
+    @property
+    def by_pair(self) -> np.ndarray:
+        """(1, P, E): the contrast of each plan seed and pair, over all trainings."""
+        return sum(_nanmean(g.values) for g in self.groups)[None]
+
+    @property
+    def estimate(self) -> float:
+        return float(sum(np.nanmean(g.values) for g in self.groups))
 
 
-def align(a: Cell, b: Cell) -> Pair | None:
-    """The shared part of two cells of one environment, None when there is none."""
-    same = a.method == b.method
-    if same:  # one training each: only checkpoints that both have, and only outcomes that both have
-        shared = np.intersect1d(a.train_seeds, b.train_seeds)
-        xa, xb = _of_seeds(a, shared), _of_seeds(b, shared)
-        both = ~np.isnan(xa) & ~np.isnan(xb)
-        if not both.any():
-            return None
-        xa, xb = np.where(both, xa, np.nan), np.where(both, xb, np.nan)
-        matched = (xa, xb)
-    else:
-        both = (~np.isnan(a.success)).any(0) & (~np.isnan(b.success)).any(0)  # (P, E)
-        if not both.any():
-            return None
-        xa, xb = np.where(both, a.success, np.nan), np.where(both, b.success, np.nan)
-        matched = _match(a, b)
-    plan, pair = (~np.isnan(xa)).any((0, 2)), (~np.isnan(xa)).any((0, 1))
-    xa, xb = xa[:, plan][:, :, pair], xb[:, plan][:, :, pair]
-    return Pair(xa, xb, a.episodes[pair], same, matched)
+def _nanmean(values: np.ndarray) -> np.ndarray:
+    """(T, P, E) -> (P, E)"""
+    count = (~np.isnan(values)).sum(0)
+    return np.divide(np.nansum(values, 0), count, out=np.full(count.shape, np.nan), where=count > 0)
 
 
-def _match(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
-    if not a.trained or not b.trained:
-        return a.success, b.success  # a floor has T = 1 and broadcasts
-    shared = np.intersect1d(a.train_seeds, b.train_seeds)
-    return (_of_seeds(a, shared), _of_seeds(b, shared)) if len(shared) else None
+def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
+    """The weighted sum of cells on what all of them have; `pairs` (E,) bool restricts it further. None when nothing is
+    shared."""
+    by_method: dict[str, list[tuple[float, Cell]]] = {}
+    for coefficient, cell in terms:
+        by_method.setdefault(cell.method, []).append((coefficient, cell))
+    summed = []
+    for of_method in by_method.values():
+        seeds = functools.reduce(np.intersect1d, [cell.train_seeds for _, cell in of_method])
+        parts = [c * cell.success[np.isin(cell.train_seeds, seeds)] for c, cell in of_method]
+        summed.append((seeds, sum(parts)))  # NaN where any is missing
+    there = functools.reduce(np.logical_and, [(~np.isnan(values)).any(0) for _, values in summed])  # (P, E)
+    if pairs is not None:
+        there = there & pairs
+    if not there.any():
+        return None
+    plan, pair = there.any(1), there.any(0)
+    groups = []
+    for (method, of_method), (seeds, values) in zip(by_method.items(), summed, strict=True):
+        values = np.where(there, values, np.nan)[:, plan][:, :, pair]
+        sign, cell = of_method[0]
+        whole = len(of_method) == 1 and abs(sign) == 1 and not np.isnan(values).any()
+        groups.append(Group(method, seeds, values, cell if whole else None, sign))
+    cell = terms[0][1]
+    support = plan.tobytes() + pair.tobytes()
+    return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], support)
 
 
-def _of_seeds(cell: Cell, seeds: np.ndarray) -> np.ndarray:
-    return cell.success[np.isin(cell.train_seeds, seeds)]
+class Resampled:
+    """Resampled means and training variances, computed once for each cell on each set of seeds and pairs."""
+
+    def __init__(self, seed: int, resamples: int):
+        self.draws, self.known = Draws(seed, resamples), {}
+
+    def of(self, c: Contrast, g: Group) -> tuple[np.ndarray, dict]:
+        """(B,) resampled means of a group, and what its trainings add to the variance."""
+        if g.cell is None:
+            return self._compute(c, g.values, g)
+        key = (g.cell.id, id(g.cell), c.support)
+        if key not in self.known:
+            self.known[key] = self._compute(c, g.sign * g.values, g)
+        means, variances = self.known[key]
+        return g.sign * means, variances
+
+    def _compute(self, c: Contrast, values: np.ndarray, g: Group) -> tuple[np.ndarray, dict]:
+        weights = (
+            self.draws.train(c.env, g.training, g.seeds),
+            self.draws.plan(c.env, c.plan_seeds),
+            self.draws.pairs(c.env, c.clusters),
+        )
+        found = analysis(values, c.clusters)
+        return resampled_means(values, *weights), {factors: v for factors, v in found.items() if 0 in factors}
+
+    def means(self, c: Contrast) -> np.ndarray:
+        return sum(self.of(c, g)[0] for g in c.groups)
 
 
-def difference_interval(pair: Pair, rng: np.random.Generator, resamples: int, level: float) -> tuple[float, float, str]:
-    """(low, high, kind) of mean(a) - mean(b) in percentage points.
+def spread(c: Contrast, resampled: Resampled) -> tuple[float, float]:
+    """(standard error, degrees of freedom) of a contrast: its plan seeds and episodes, and each group's trainings."""
+    shared = c.by_pair
+    parts = [(analysis(shared, c.clusters), levels(shared, c.clusters))]
+    parts += [(resampled.of(c, g)[1], levels(g.values, c.clusters)) for g in c.groups]
+    return standard_error(parts)
 
-    When fewer than FEW episodes differ from the usual difference, the interval reaches at least to where an unseen
-    share of episodes would all go one way (see bootstrap.py), and kind is "exact".
+
+def contrast_interval(c: Contrast, resampled: Resampled, level: float) -> tuple[float, float, str]:
+    """(low, high, kind) in percentage points.
+
+    When fewer than FEW episodes differ from the usual value, the interval reaches at least to where an unseen share of
+    episodes would all go one way (see bootstrap.py), and kind is "exact".
     """
-    ta, tb = len(pair.a), len(pair.b)
-    plan = draw(rng, resamples, pair.a.shape[1])
-    pairs = draw_clusters(rng, resamples, pair.clusters)
-    train_a = draw(rng, resamples, ta)
-    train_b = train_a if pair.same_checkpoints else draw(rng, resamples, tb)
-    means = resampled_means(pair.a, train_a, plan, pairs) - resampled_means(pair.b, train_b, plan, pairs)
-    estimate = float(np.nanmean(pair.a) - np.nanmean(pair.b))
-    low, high = quantiles(means, estimate, level)
-    by_episode = cluster_differences(pair, weighted=False)
+    low, high = percentiles(resampled.means(c), c.estimate, *spread(c, resampled), level)
+    low, high = max(low, -1.0), min(high, 1.0)
+    by_episode = cluster_values(c, weighted=False)
     if np.sum(~np.isclose(by_episode, np.median(by_episode))) >= FEW:
         return 100 * low, 100 * high, "bootstrap"
     share = unseen_share(len(by_episode), level)
-    low, high = min(low, (1 - share) * estimate - share), max(high, (1 - share) * estimate + share)
+    low, high = min(low, (1 - share) * c.estimate - share), max(high, (1 - share) * c.estimate + share)
     return 100 * low, 100 * high, "exact"
 
 
-def cluster_differences(pair: Pair, weighted: bool) -> np.ndarray:
-    """(C,) difference of each episode: of its two means, or weighted so that the sum is mean(a) - mean(b)."""
-    labels, member = np.unique(pair.clusters, return_inverse=True)
+def cluster_values(c: Contrast, weighted: bool) -> np.ndarray:
+    """(C,) the contrast of each episode, or weighted so that they sum to the estimate."""
+    labels, member = np.unique(c.clusters, return_inverse=True)
+    out = np.zeros(len(labels))
+    for g in c.groups:
+        total = np.bincount(member, np.nansum(g.values, (0, 1)), len(labels))
+        count = np.bincount(member, (~np.isnan(g.values)).sum((0, 1)), len(labels))
+        out += total / (count.sum() if weighted else count)
+    return out
 
-    def per_cluster(x):  # (T, P, E) -> sum (C,), count (C,)
-        total, count = np.nansum(x, (0, 1)), (~np.isnan(x)).sum((0, 1))
-        return np.bincount(member, total, len(labels)), np.bincount(member, count, len(labels))
 
-    (sum_a, n_a), (sum_b, n_b) = per_cluster(pair.a), per_cluster(pair.b)
-    return sum_a / n_a.sum() - sum_b / n_b.sum() if weighted else sum_a / n_a - sum_b / n_b
-
-
-def paired_t(pair: Pair) -> tuple[float | None, float | None]:
-    """(t, p) over the plan seeds' means; None for fewer than two seeds or differences without spread."""
-    a, b = plan_seed_means(pair.a), plan_seed_means(pair.b)
-    if np.std(a - b) < 1e-9:  # also for a single seed
+def paired_t(differences: np.ndarray) -> tuple[float | None, float | None]:
+    """(t, p) over the differences (n,) of the plan seeds; None for fewer than two or without spread."""
+    differences = differences[~np.isnan(differences)]
+    n = len(differences)
+    if n < 2 or np.std(differences) < 1e-9:
         return None, None
-    result = stats.ttest_rel(a, b)
-    return float(result.statistic), float(result.pvalue)
+    t = float(differences.mean() / (differences.std(ddof=1) / math.sqrt(n)))
+    return t, float(2 * special.stdtr(n - 1, -abs(t)))
 
 
 def mcnemar(a: np.ndarray, b: np.ndarray) -> float:
     """The exact p over paired outcomes (T, P, E); NaN on either side = no pair; 1 when the two never differ."""
     only_a, only_b = int(np.sum((a == 1) & (b == 0))), int(np.sum((a == 0) & (b == 1)))
-    return float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+    return min(1.0, float(2 * special.bdtr(min(only_a, only_b), only_a + only_b, 0.5))) if only_a + only_b else 1.0
 
 
-def permutation(pair: Pair, rng: np.random.Generator) -> float:
-    """Two-sided p of the mean difference when a and b are exchanged for whole episodes at a time."""
-    differences = cluster_differences(pair, weighted=True)
-    differences = differences[np.abs(differences) > 1e-12]  # flipping a zero changes nothing
-    if len(differences) < 2:  # either sign of a single one is as extreme
+def permutation(c: Contrast, seed: int) -> float:
+    """Two-sided p of a difference when its two sides are exchanged for whole episodes at a time."""
+    values = cluster_values(c, weighted=True)
+    values = values[np.abs(values) > 1e-12]  # flipping a zero changes nothing
+    if len(values) < 2:  # either sign of a single one is as extreme
         return 1.0
-    result = stats.permutation_test(
-        (differences,), np.sum, permutation_type="samples", n_resamples=PERMUTATIONS, vectorized=True, rng=rng
-    )
-    return float(min(1.0, result.pvalue))
+    exact = len(values) <= ENUMERATED
+    flips = _all_flips(len(values)) if exact else _random_flips(seed, len(values))
+    extreme = int(np.sum(np.abs(flips @ values) >= abs(values.sum()) * (1 - 1e-12) - 1e-14))
+    return extreme / len(flips) if exact else (extreme + 1) / (len(flips) + 1)
 
 
-def holm(p: np.ndarray) -> np.ndarray:
+@functools.cache
+def _all_flips(n: int) -> np.ndarray:
+    """(2^n, n) of +-1"""
+    return 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _random_flips(seed: int, n: int) -> np.ndarray:
+    """(PERMUTATIONS, n) of +-1"""
+    return stream(seed, "flips", n).choice(np.array([-1.0, 1.0], np.float32), (PERMUTATIONS, n))
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
     """Holm's step-down correction of p-values (n,)."""
     p = np.asarray(p, float)
     order = np.argsort(p, kind="stable")
@@ -134,25 +204,36 @@ def holm(p: np.ndarray) -> np.ndarray:
     return corrected
 
 
-def compare(a: Cell, b: Cell, rng: np.random.Generator, resamples: int, level: float) -> dict | None:
-    """What stats.json says of a against b, without the Holm correction; None when they share nothing."""
-    pair = align(a, b)
-    if pair is None:
+def matched(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
+    """Outcomes of two cells side by side, (T, P, E) twice; None when no training seed is shared."""
+    if not a.trained or not b.trained:
+        return a.success, b.success  # a floor has T = 1 and broadcasts
+    shared = np.intersect1d(a.train_seeds, b.train_seeds)
+    if not len(shared):
         return None
-    low, high, kind = difference_interval(pair, rng, resamples, level)
-    t, p_t = paired_t(pair)
+    return a.success[np.isin(a.train_seeds, shared)], b.success[np.isin(b.train_seeds, shared)]
+
+
+def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None:
+    """What stats.json says of a against b, without the Holm correction; None when they share nothing."""
+    c = contrast([(1, a), (-1, b)])
+    if c is None:
+        return None
+    low, high, kind = contrast_interval(c, resampled, level)
+    t, p_t = paired_t(plan_seed_means(c.by_pair))
+    outcomes = matched(a, b)
     return {
         "env": a.env,
         "a": a.id,
         "b": b.id,
-        "difference": mean(pair.a) - mean(pair.b),
+        "difference": 100 * c.estimate,
         "low": low,
         "high": high,
         "interval": kind,
         "t": t,
         "p_t": p_t,
-        "p_mcnemar": None if pair.matched is None else mcnemar(*pair.matched),
-        "p_permutation": permutation(pair, rng),
-        "n_plan_seeds": pair.a.shape[1],
-        "n_episodes": pair.a.shape[2],
+        "p_mcnemar": None if outcomes is None else mcnemar(*outcomes),
+        "p_permutation": permutation(c, resampled.draws.seed),
+        "n_plan_seeds": len(c.plan_seeds),
+        "n_episodes": len(c.clusters),
     }

@@ -3,7 +3,6 @@
 from functools import cache
 from importlib.resources import files
 
-import pandas as pd
 import yaml
 
 
@@ -30,12 +29,14 @@ def epoch_curve(env: str, method: str, cost: str) -> dict | None:
     return next(same, None)
 
 
-def as_rows(cell: dict) -> pd.DataFrame:
+def as_rows(cell: dict):
     """Evaluation rows with the published success rate for each plan seed.
 
     Which episodes succeeded was not published, so the first ones do: means and standard deviations over plan seeds are
     the published ones, but nothing that pairs or resamples episodes may be read off such rows.
     """
+    import pandas as pd
+
     source = load()
     episodes = range(source["episodes"])
     rows = [

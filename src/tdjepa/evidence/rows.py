@@ -1,6 +1,7 @@
 """Evaluation rows: one line per (checkpoint, planner setting, plan seed, start-goal pair). Everything later is a query
 on them, so what is wrong with a file is said here, once, with the file's name."""
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from tdjepa.errors import UserError
 from tdjepa.params import ENVS
 
 FLOORS = ("random", "zero", "replay")  # methods without a training: train_seed 0, epoch 0, solver and cost "none", w 1
-CELL = ["env", "method", "solver", "cost", "w", "epoch"]
-KEY = ["env", "method", "train_seed", "epoch", "solver", "cost", "w", "plan_seed", "episode", "start"]
+MAIN = "main"  # the setting of the published protocol; sweeps have other names
 
 _TEXT = ("text", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
 _WHOLE = ("whole numbers", pa.types.is_integer)
 _REAL = ("floating-point numbers", pa.types.is_floating)
+_NUMBER = ("numbers", lambda t: pa.types.is_integer(t) or pa.types.is_floating(t))
 _TRUTH = ("booleans", pa.types.is_boolean)
 COLUMNS = {
     "scale": _TEXT,
@@ -36,24 +37,52 @@ COLUMNS = {
     "trivial": _TRUTH,
     "steps": _WHOLE,
 }
+# What a rows file may have beside them. The first four tell cells of sweeps apart; where rows do not say, this stands:
+PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "alpha": -1.0}
+OPTIONAL = {
+    "setting": _TEXT,
+    "refinements": _NUMBER,
+    "history": _NUMBER,
+    "alpha": _NUMBER,  # weight of l2 in a blend
+    "contact": _TRUTH,  # Push-T: the agent came near the block during the episode
+    "start_distance": _NUMBER,  # Push-T: pixels between agent and block at the start
+    "manifest": _TEXT,  # sha256 of the locked pairs
+}
+CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
+KEY = [*CELL, "train_seed", "plan_seed", "episode", "start"]
 
 
 def read(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """All rows of several files, sorted by their key; extra columns are left in the files."""
+    """All rows of several files, sorted by their key; columns that nothing here uses are left in the files."""
     if not paths:
-        return pd.DataFrame({name: [] for name in COLUMNS})
+        return pd.DataFrame({name: [] for name in (*COLUMNS, *PLANNER)})
     rows = pd.concat([_read_one(Path(path)).assign(file=str(path)) for path in paths], ignore_index=True)
+    for name, absent in PLANNER.items():
+        known = rows[name].fillna(absent) if name in rows else pd.Series(absent, index=rows.index)
+        rows[name] = known.astype(type(absent)) if name != "setting" else known
     _refuse_duplicates(rows)
-    _refuse_mixed_scales(rows)
+    _refuse_mixed(rows, [], "scale", "rows of several scales cannot be judged together")
+    _refuse_mixed(rows, ["env", "setting"], "manifest", "rows of several manifests cannot be averaged")
+    main = rows["setting"] == MAIN  # one protocol: its cells need no telling apart, and must not differ
+    for name in list(PLANNER)[1:]:
+        said = rows[main & (rows[name] != PLANNER[name])]
+        _refuse_mixed(said, CELL[:6], name, f"one cell of the setting {MAIN} was planned in several ways")
+        rows.loc[main, name] = rows[main].groupby(CELL[:6])[name].transform("max")
     return rows.drop(columns="file").sort_values(KEY, kind="stable", ignore_index=True)
+
+
+def unused_columns(paths: Sequence[str | Path]) -> list[str]:
+    """Columns of the files that no statistic looks at; they may hold anything."""
+    names = {name for path in paths for name in pq.read_schema(path).names}
+    return sorted(names - set(COLUMNS) - set(OPTIONAL))
 
 
 def _read_one(path: Path) -> pd.DataFrame:
     try:
         schema = pq.read_schema(path)
         problem = _schema_problem(schema)
-        columns = [*COLUMNS, *(["setting"] if "setting" in schema.names else [])]
-        table = None if problem else pq.read_table(path, columns=columns, partitioning=None)
+        wanted = [*COLUMNS, *(name for name in OPTIONAL if name in schema.names)]
+        table = None if problem else pq.read_table(path, columns=wanted, partitioning=None)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
     except (OSError, pa.ArrowException) as error:
@@ -62,18 +91,24 @@ def _read_one(path: Path) -> pd.DataFrame:
     problem = problem or _content_problem(table)
     if problem:
         raise UserError(f"{path}: {problem}; rerun the evaluation that makes this file")
-    rows = table.to_pandas()
-    return rows[rows.pop("setting") == "main"] if "setting" in rows else rows  # a sweep is not the protocol
+    return table.to_pandas()
 
 
 def _schema_problem(schema: pa.Schema) -> str:
     missing = [name for name in COLUMNS if name not in schema.names]
     if missing:
         return f"missing column{'s' * (len(missing) > 1)} {', '.join(missing)}"
-    for name, (kind, fits) in COLUMNS.items():
-        found = schema.field(name).type
-        if not fits(found):
-            return f"column {name} holds {found}, but {kind} are expected"
+    for name in schema.names:
+        known = {**COLUMNS, **OPTIONAL}
+        if name in known:
+            kind, fits = known[name]
+            found = schema.field(name).type
+            if not fits(found) and not (name in OPTIONAL and pa.types.is_null(found)):
+                return f"column {name} holds {found}, but {kind} are expected"
+            continue
+        meant = difflib.get_close_matches(name.lower(), [o for o in OPTIONAL if o not in schema.names], 1, 0.85)
+        if meant:  # a misspelled column would silently merge cells that it tells apart
+            return f"unknown column {name}: {meant[0]} is what statistics look at"
     return ""
 
 
@@ -93,15 +128,22 @@ def _content_problem(table: pa.Table) -> str:
 def _refuse_duplicates(rows: pd.DataFrame) -> None:
     twice = rows[rows.duplicated(KEY, keep=False)]
     if len(twice):
-        first = twice.iloc[0]
-        same = twice[(twice[KEY] == first[KEY]).all(axis=1)]
+        first = twice.iloc[:1]
+        same = twice.merge(first[KEY], on=KEY)
         files = " and ".join(dict.fromkeys(same["file"]))
-        key = ", ".join(f"{name} {first[name]}" for name in KEY)
+        shown = {name: first[name].iloc[0] for name in KEY}
+        key = ", ".join(f"{name} {value}" for name, value in shown.items() if value != PLANNER.get(name))
         raise UserError(f"{files}: the same row twice ({key}); name every file once and remove stale ones")
 
 
-def _refuse_mixed_scales(rows: pd.DataFrame) -> None:
-    scales = rows.groupby("scale")["file"].first()
-    if len(scales) > 1:
-        found = ", ".join(f"{scale} ({file})" for scale, file in scales.items())
-        raise UserError(f"rows of several scales cannot be judged together: {found}")
+def _refuse_mixed(rows: pd.DataFrame, within: list[str], column: str, why: str) -> None:
+    """Where rows agree in `within`, they must agree in `column` (rows that do not say are not counted)."""
+    if column not in rows or not rows[column].notna().any():
+        return
+    known = rows[[*within, column, "file"]].dropna(subset=[column]).drop_duplicates([*within, column])
+    groups = [(None, known)] if not within else known.groupby(within, sort=True)
+    for _, group in groups:
+        if len(group) > 1:
+            found = ", ".join(f"{column} {value} ({file})" for value, file in zip(group[column], group["file"]))
+            place = ", ".join(f"{name} {group[name].iloc[0]}" for name in within)
+            raise UserError(f"{why}: {place + ': ' if place else ''}{found}; judge them apart")

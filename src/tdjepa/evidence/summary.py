@@ -1,11 +1,11 @@
-"""Cells: the rows of one (environment, method, solver, cost, w, epoch) as an array, and their mean and spread."""
+"""Cells: the rows of one (environment, method, planner setting, epoch) as an array, and their mean and spread."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.rows import CELL, FLOORS
+from tdjepa.evidence.rows import CELL, FLOORS, MAIN, PLANNER
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Cell:
     cost: str
     w: float
     epoch: int
+    setting: str  # "main" is the published protocol; a sweep's cells are told apart by the three numbers below as well
+    refinements: int  # 0 where the rows do not say
+    history: int  # 0 where the rows do not say
+    alpha: float  # weight of l2 in a blend, -1 where the rows do not say
     train_seeds: np.ndarray  # (T,) this cell's own
     plan_seeds: np.ndarray  # (P,) the environment's
     episodes: np.ndarray  # (E,) episode number of each start-goal pair of the environment
@@ -26,15 +30,20 @@ class Cell:
 
     @property
     def id(self) -> str:
-        return f"{self.env}/{self.method}/{self.cost}/{self.solver}/w{self.w:g}/epoch{self.epoch}"
+        text = f"{self.env}/{self.method}/{self.cost}/{self.solver}/w{self.w:g}/epoch{self.epoch}"
+        if self.setting == MAIN:
+            return text
+        said = [name for name in list(PLANNER)[1:] if getattr(self, name) != PLANNER[name]]
+        return f"{text}/{self.setting}" + "".join(f"/{name}{getattr(self, name):g}" for name in said)
 
     @property
     def trained(self) -> bool:
         return self.method not in FLOORS
 
 
-def cells(rows: pd.DataFrame) -> list[Cell]:
-    """The cells of all rows, sorted by environment, method, solver, cost, w, epoch."""
+def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:
+    """The cells of all rows, sorted by environment, method and setting; outcomes are those of the column `value`."""
+    rows = rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})
     out = []
     for _, of_env in rows.groupby("env", sort=True):
         pairs = of_env.groupby(["episode", "start"], sort=True)["trivial"].any().reset_index()
@@ -48,8 +57,8 @@ def cells(rows: pd.DataFrame) -> list[Cell]:
                 np.searchsorted(plan_seeds, of_cell["plan_seed"]),
                 pair_index.get_indexer(pd.MultiIndex.from_frame(of_cell[["episode", "start"]])),
             )
-            success[where] = of_cell["success"]
-            key = (*key[:4], float(key[4]), int(key[5]))
+            success[where] = of_cell[value]
+            key = (*key[:4], float(key[4]), int(key[5]), key[6], int(key[7]), int(key[8]), float(key[9]))
             axes = (train_seeds, plan_seeds, pairs["episode"].to_numpy(), pairs["trivial"].to_numpy(bool))
             out.append(Cell(*key, *axes, success))
     return out
@@ -61,24 +70,45 @@ def mean(success: np.ndarray) -> float | None:
     return 100 * float(there.mean()) if len(there) else None
 
 
+def rates(success: np.ndarray) -> np.ndarray:
+    """(T, P, E) -> (T, P): percent over the episodes, NaN where there is no row."""
+    return _nanmean(success, 2)
+
+
 def plan_seed_means(success: np.ndarray) -> np.ndarray:
     """(T, P, E) -> (P,): percent of each plan seed over training seeds and episodes, NaN where it has no row."""
-    there = ~np.isnan(success)
-    count = there.sum((0, 2))
-    return 100 * np.divide(np.nansum(success, (0, 2)), count, out=np.full(len(count), np.nan), where=count > 0)
+    return _nanmean(success, (0, 2))
+
+
+def train_seed_means(success: np.ndarray) -> np.ndarray:
+    """(T, P, E) -> (T,): percent of each training seed over plan seeds and episodes, NaN where it has no row."""
+    return _nanmean(success, (1, 2))
+
+
+def _nanmean(success: np.ndarray, axes) -> np.ndarray:
+    count = (~np.isnan(success)).sum(axes)
+    return 100 * np.divide(np.nansum(success, axes), count, out=np.full(count.shape, np.nan), where=count > 0)
+
+
+def sample_std(values: np.ndarray) -> float | None:
+    """Sample standard deviation (n-1) of the values that are there, None with fewer than two."""
+    values = values[~np.isnan(values)]
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def std_over_plan_seeds(success: np.ndarray) -> float | None:
-    """The paper's +-: sample standard deviation (n-1) over plan seeds; None with fewer than two of them. (T, P, E)"""
-    of_seed = plan_seed_means(success)
-    of_seed = of_seed[~np.isnan(of_seed)]
-    return float(np.std(of_seed, ddof=1)) if len(of_seed) > 1 else None
+    """The paper's +-: sample standard deviation over plan seeds of the mean over training seeds and episodes."""
+    return sample_std(plan_seed_means(success))
 
 
 def summarise(cell: Cell) -> dict:
-    """What stats.json says of a cell, without its interval. `mean_nontrivial` leaves out pairs solved at the start."""
+    """What stats.json says of a cell, without its interval.
+
+    `mean_nontrivial` leaves out pairs solved at the start. `n_missing` counts the rows that the cell's own seeds and pairs
+    would make, were none missing. `rates` is (T, P), training seeds by plan seeds.
+    """
     there = ~np.isnan(cell.success)
-    pairs = there.any((0, 1))
+    plan, pairs = there.any((0, 2)), there.any((0, 1))
     return {
         "id": cell.id,
         "env": cell.env,
@@ -87,12 +117,21 @@ def summarise(cell: Cell) -> dict:
         "cost": cell.cost,
         "w": cell.w,
         "epoch": cell.epoch,
+        "setting": cell.setting,
+        "refinements": cell.refinements,
+        "history": cell.history,
+        "alpha": cell.alpha,
         "mean": mean(cell.success),
         "std": std_over_plan_seeds(cell.success),
+        "std_train_seeds": sample_std(train_seed_means(cell.success)),
         "mean_nontrivial": mean(cell.success[:, :, ~cell.trivial]),
         "n_train_seeds": len(cell.train_seeds),
-        "n_plan_seeds": int(there.any((0, 2)).sum()),
+        "n_plan_seeds": int(plan.sum()),
         "n_episodes": int(pairs.sum()),
         "n_trivial": int((pairs & cell.trivial).sum()),
         "n_rows": int(there.sum()),
+        "n_missing": int(len(cell.train_seeds) * plan.sum() * pairs.sum() - there.sum()),
+        "train_seeds": cell.train_seeds.tolist(),
+        "plan_seeds": cell.plan_seeds[plan].tolist(),
+        "rates": rates(cell.success)[:, plan].tolist(),
     }

@@ -1,0 +1,77 @@
+"""Push-T, where does an episode fail? Before the agent ever came near the block, or after; from near or from far starts.
+
+Both read columns that only Push-T's rows have: `contact` (the agent came within the contact distance during the episode)
+and `start_distance` (pixels between agent and block at the start).
+"""
+
+import numpy as np
+import pandas as pd
+
+from tdjepa.evidence.rows import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.summary import sample_std
+
+STRATA = ("all", "close", "far")
+
+
+def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the published protocol at each method's last epoch."""
+    rows = rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})
+    rows = rows[(rows["setting"] == MAIN) & ~rows["method"].isin(FLOORS)]
+    return rows[rows["epoch"] == rows.groupby(["env", "method"])["epoch"].transform("max")]
+
+
+def phases(rows: pd.DataFrame) -> list[dict]:
+    """The paper's Table 7: failed episodes before and after contact, mean and sample std over plan seeds of the mean over
+    training seeds. One entry a cell that has the column; failures of unknown phase are counted apart."""
+    if "contact" not in rows or not rows["contact"].notna().any():
+        return []
+    known = final_rows(rows)
+    known = known[known["contact"].notna()]
+    failed = ~known["success"].astype(bool)
+    near = known["contact"].astype(bool)
+    counted = known[[*CELL, "train_seed", "plan_seed"]].assign(before=failed & ~near, after=failed & near)
+    runs = counted.groupby([*CELL, "train_seed", "plan_seed"])[["before", "after"]].sum()
+    by_plan_seed = runs.groupby([*CELL, "plan_seed"]).mean()
+    out = []
+    for key, group in by_plan_seed.groupby(CELL, sort=True):
+        entry = {"env": key[0], "method": key[1], "cost": key[3], "n_plan_seeds": len(group)}
+        for phase in ("before", "after"):
+            values = group[phase].to_numpy(float)
+            entry |= {phase: float(values.mean()), f"{phase}_std": sample_std(values)}
+        out.append(entry)
+    return out
+
+
+def strata(rows: pd.DataFrame) -> pd.Series:
+    """"close" or "far" for each row by the median start distance of the environment's distinct pairs; None if unknown."""
+    if "start_distance" not in rows or not rows["start_distance"].notna().any():
+        return pd.Series(None, index=rows.index, dtype=object)
+    distance = rows["start_distance"].astype(float)
+    pairs = rows.assign(distance=distance).drop_duplicates(["env", "episode", "start"])
+    median = rows["env"].map(pairs.groupby("env")["distance"].median())
+    return pd.Series(np.where(distance.isna(), None, np.where(distance <= median, "close", "far")), index=rows.index)
+
+
+def geometry(rows: pd.DataFrame) -> list[dict]:
+    """The paper's Table 8: success in percent by start distance. One entry a cell and stratum that has the column."""
+    known = final_rows(rows)
+    stratum = strata(known)
+    known = known[stratum.notna()].assign(stratum=stratum)
+    if known.empty:
+        return []
+    out = []
+    for key, group in known.groupby(CELL, sort=True):
+        for name in STRATA:
+            part = group if name == "all" else group[group["stratum"] == name]
+            if len(part):
+                rate = 100 * float(part["success"].mean())
+                out.append({"env": key[0], "method": key[1], "cost": key[3], "stratum": name, "mean": rate})
+    return out
+
+
+def median_distance(rows: pd.DataFrame, env: str = "push_t") -> float | None:
+    """The distance that divides close from far starts."""
+    if "start_distance" not in rows:
+        return None
+    of_env = rows[rows["env"] == env].drop_duplicates(["episode", "start"])["start_distance"].dropna()
+    return float(of_env.median()) if len(of_env) else None

@@ -1,0 +1,34 @@
+"""Which cell a person means by a method, a cost and perhaps a planner setting."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from tdjepa.evidence.rows import FLOORS, MAIN
+
+
+def select(cells: Iterable[Mapping], env: str, method: str, share: float | None = None, **wanted) -> Mapping | None:
+    """The cell with these values, None when there is none.
+
+    Without `epoch` it is the method's last one, or with `share` the one nearest to that share of it. Without `setting` it
+    is the published protocol's cell if one fits, else the first sweep's that does (by name): a sweep is found by what
+    was planned and not by what somebody called it.
+    """
+    found = [cell for cell in cells if cell["env"] == env and cell["method"] == method]
+    if not found or method in FLOORS:
+        return found[0] if found else None
+    if "epoch" not in wanted and share is None:
+        wanted = {**wanted, "epoch": max(cell["epoch"] for cell in found)}
+    last = max(cell["epoch"] for cell in found)
+    found = [cell for cell in found if all(_equal(cell[key], value) for key, value in wanted.items())]
+    if share is not None:
+        found.sort(key=lambda cell: abs(cell["epoch"] - share * last))
+        found = [cell for cell in found if cell["epoch"] == found[0]["epoch"]]
+    found.sort(key=lambda cell: (cell["setting"] != MAIN, cell["setting"], -cell["refinements"], cell["id"]))
+    return found[0] if found else None
+
+
+def _equal(found, wanted) -> bool:
+    if isinstance(wanted, float) or isinstance(found, float):
+        return found is not None and wanted is not None and math.isclose(found, wanted, abs_tol=1e-9)
+    return found == wanted
+
