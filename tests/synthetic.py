@@ -45,6 +45,58 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
     return pd.DataFrame(rows)
 
 
+def everything(folder, params):
+    """Rows of every table: four environments, all methods, sweeps, contact and start distances; and pairs of Push-T."""
+    rng = np.random.default_rng(1)
+    t, p, e = len(params.train_seeds), len(params.evaluate.plan_seeds), 20
+    plans = {env: params.evaluate.protocol[env] for env in ("two_room", "reacher", "push_t", "cube")}
+    pairs = [(i, 3) for i in range(e)]
+    files = []
+
+    def add(env, method, cost, rate, **fixed):
+        floor = cost == "none"
+        success = rng.random((1 if floor else t, p, e)) < rate
+        planned = {} if floor else {"solver": plans[env].solver, "w": plans[env].w, **fixed}
+        frame = outcomes(success, method, cost, params.train.epochs, plan_seeds=params.evaluate.plan_seeds, pairs=pairs)
+        frame = frame.assign(env=env, scale=params.scale, **planned)
+        if env == "push_t":
+            frame["contact"] = frame["success"] | (frame["episode"] % 2 == 0)
+            frame["start_distance"] = 50.0 + frame["episode"]
+        files.append(write(folder / "all" / f"{len(files)}.parquet", frame))
+
+    for env in plans:
+        add(env, "random", "none", 0.2)
+        for method in ("lewm", "rc_aux_tdj"):
+            add(env, method, "l2", 0.5)
+        for cost, rate in (("d_psi", 0.6), ("l2", 0.8), ("blend", 0.7)):
+            add(env, "tdjepa", cost, rate)
+    for method in ("tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout"):
+        for cost in ("d_psi", "l2", "blend"):
+            add("push_t", method, cost, 0.3)
+        add("push_t", method, "d_psi", 0.3, setting="solvers", solver="icem")
+    for cost in ("hard_gate", "soft_gate"):
+        add("push_t", "tdjepa", cost, 0.7, setting="gates")
+    for alpha in (0.0, 0.1, 1.0):
+        for env in ("push_t", "cube"):
+            add(env, "tdjepa", "blend", 0.7, setting="blend", alpha=alpha)
+    for method, cost in (("tdjepa", "d_psi"), ("lewm", "l2")):
+        for w in (0.3, 1.0):
+            add("reacher", method, cost, w, setting="reacher_protocol", solver="cem", w=w)
+    for method, cost in (("tdjepa_leaky", "d_psi"), ("lewm_leaky", "l2")):
+        add("two_room", method, cost, 0.9)
+    found = []
+    for method in ("tdjepa", "lewm"):
+        for seed in params.train_seeds:
+            tau, end = rng.integers(1, 26, 200), rng.integers(0, 60, 200)
+            key = {"env": "push_t", "method": method, "train_seed": seed, "episode": np.arange(200) // 4}
+            frame = pd.DataFrame(
+                {**key, "tau": tau, "near": end <= 10, "far": end >= 25, "l2": tau + rng.normal(0, 9, 200)}
+            )
+            d_psi = tau / 5 + rng.normal(0, 0.3, 200) if method == "tdjepa" else np.nan
+            found.append(write(folder / "all_pairs" / f"{method}_{seed}.parquet", frame.assign(d_psi=d_psi)))
+    return files, found
+
+
 def results(folder, params):
     """A whole made-up run of Two-Room for these parameters, as the arguments of `render` (without stats and params)."""
     rng = np.random.default_rng(0)

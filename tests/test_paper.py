@@ -11,7 +11,7 @@ from conftest import ROOT
 from synthetic import results
 from tdjepa import params
 from tdjepa.errors import UserError
-from tdjepa.evidence import judge
+from tdjepa.evidence import claims, judge
 from tdjepa.render import pdf
 from tdjepa.render.run import render
 
@@ -35,8 +35,11 @@ def empty(p, tmp_path_factory):
 def full(p, tmp_path_factory):
     folder = tmp_path_factory.mktemp("full")
     files = results(folder, p)
-    judge.run(files["rows"], folder / "evidence", p.judge.model_copy(update={"bootstrap": 200}))
-    render(folder / "evidence/stats.json", **files, params=p, out=folder / "report")
+    settings = p.judge.model_copy(update={"bootstrap": 200})
+    judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
+    claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
+    evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
+    render(**evidence, **files, params=p, out=folder / "report")
     return folder / "report"
 
 

@@ -1,11 +1,14 @@
 """The published per-seed rates, through our own statistics, give the published tables to the printed digit."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from conftest import ROOT
 from tdjepa import params
-from tdjepa.evidence import published, summary
+from tdjepa.evidence import paired, published, summary
 from tdjepa.params import ENVS
 
 SOURCE = published.load()
@@ -17,6 +20,39 @@ def test_means_and_stds_come_out_as_printed(cell):
     found = summary.summarise(summary.cells(published.as_rows(cell))[0])
     assert f"{found['mean']:.1f} {found['std']:.1f}" == f"{cell['mean']:.1f} {cell['std']:.1f}"
     assert (found["n_train_seeds"], found["n_plan_seeds"], found["n_episodes"]) == (1, 10, 50)
+
+
+def test_paired_tests_of_the_published_rates_are_scipys():
+    """Every two published cells of an environment, through our own comparison, against scipy on the printed rates."""
+    pairs = [
+        (a, b) for a, b in itertools.combinations(WITH_RATES, 2) if a["env"] == b["env"] and a["rates"] != b["rates"]
+    ]
+    assert len(pairs) > 30
+    for a, b in pairs:
+        cells = [summary.cells(published.as_rows(cell))[0] for cell in (a, b)]
+        c = paired.contrast([(1, cells[0]), (-1, cells[1])])
+        t, p = paired.paired_t(summary.plan_seed_means(c.by_pair))
+        expected = stats.ttest_rel(a["rates"], b["rates"])
+        assert (t, p) == pytest.approx((expected.statistic, expected.pvalue)), (a, b)
+
+
+def test_training_seeds_come_out_as_in_the_authors_files():
+    found = {cost: [f"{mean:.1f}" for mean in means.values()] for cost, means in published.trainings().items()}
+    assert found == {
+        "d_psi": ["69.0", "62.8", "52.6"],
+        "l2": ["86.0", "76.4", "71.6"],
+        "blend": ["83.4", "78.4", "62.0"],
+    }
+
+
+def test_tables_of_the_paper_agree_where_they_overlap():
+    gates = {cost: published.cell("push_t", "tdjepa", cost)["mean"] for cost in ("d_psi", "l2", "blend")}
+    assert SOURCE["geometry"]["all"] == gates
+    for cost, mean in gates.items():  # two halves of 25 episodes each
+        halves = [SOURCE["geometry"][stratum][cost] for stratum in ("close", "far")]
+        assert np.mean(halves) == pytest.approx(mean, abs=0.051)
+    places = {"method_comparison", "literature", "ablations", "phases", "geometry", "protocols", "ranks"}
+    assert {SOURCE[key]["place"] for key in places} == {f"Table {n}" for n in (1, 3, 4, 6, 7, 8, 10)}
 
 
 def test_every_cell_says_where_it_stands_and_none_is_there_twice():

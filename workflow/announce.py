@@ -59,7 +59,7 @@ def _count(n: int, noun: str) -> str:
 
 def finish(p: params.Params, workflow) -> None:
     """The results on one screen, if this run was asked for them."""
-    if not any(job.rule.name == "render" for job in workflow.dag.jobs):
+    if not any(job.rule.name == "tables" for job in workflow.dag.jobs):
         return
     from tdjepa.render import collected
 

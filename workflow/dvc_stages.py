@@ -12,7 +12,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from phases import PHASES
-from sources import sources, texts
+from sources import LEDGER, sources, texts
 from tdjepa.params import ENVS
 
 SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
@@ -31,7 +31,13 @@ SECTIONS = {  # the sections of params.yaml that a phase's slices and file names
     ),
     "paper": (),
 }
-VERBS = {phase: (phase,) for phase in PHASES} | {"collect": ("collect", "fetch"), "evaluate": ("evaluate", "diagnose")}
+VERBS = {phase: (phase,) for phase in PHASES} | {
+    "collect": ("collect", "fetch"),
+    "evaluate": ("evaluate", "diagnose"),
+    "judge": ("judge", "claims"),
+    "render": ("render", "tables", "figures", "numbers"),
+}
+TEXTS = {"paper": texts(), "judge": [LEDGER]}
 RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate", "page": "page"}  # others: report
 
 EPISODES, MINED = "data/${scale}/episodes", "data/${scale}/mined"
@@ -43,7 +49,7 @@ INS = {
     "mine": [EPISODES],
     "train": [EPISODES, MINED],
     "evaluate": [EPISODES, MINED, TRAIN],
-    "judge": [ROWS],
+    "judge": [ROWS, DIAGNOSTICS],
     "render": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
     "page": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
     "paper": [REPORT],
@@ -68,7 +74,7 @@ HEADER = """\
 
 
 def stage(phase: str) -> dict:
-    code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(texts() if phase == "paper" else ())
+    code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(TEXTS.get(phase, ()))
     rules = ["workflow/phases.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
     sections = SECTIONS[phase]
     rules += ["workflow/expected_seconds.yaml"] if phase == "page" else []

@@ -16,15 +16,21 @@ from tdjepa.params import Params, evaluate_slice
 PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "page", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
 DIAGNOSTICS = ("pairs.parquet", "pairs.card.json", "aliasing.json")
-EVIDENCE = ("stats.json", "cells.csv")
-TABLES = ("main", "cost_matrix", "navigation", "floors", "rank_split", "data")
-FIGURES = ("epoch_curve", "alignment", "calibration", "cost_matrix", "aliasing", "training")
-REPORT = (
-    *(f"tables/{name}.{kind}" for name, kind in product(TABLES, ("tex", "md"))),
-    *(f"figures/{name}.{kind}" for name, kind in product(FIGURES, ("pdf", "png"))),
-    "numbers.tex",
-    "summary.md",
+EVIDENCE = ("stats.json", "cells.csv", "claims.json")
+TABLES = (
+    *("method_comparison", "main", "literature", "ablations", "navigation", "rank_split", "phases", "geometry"),
+    *("contact_gates", "reacher_protocol", "cost_matrix"),  # so far the paper's eleven; then our own
+    *("floors", "training_seeds", "split_leak", "data", "claims"),
 )
+FIGURES = (
+    *("alignment", "pipeline", "cost_matrix", "epoch_curve", "offline", "calibration"),  # the paper's six
+    *("training_seeds", "aliasing", "training"),
+)
+REPORT = {
+    "tables": [f"tables/{name}.{kind}" for name, kind in product(TABLES, ("tex", "md"))],
+    "figures": [f"figures/{name}.{kind}" for name, kind in product(FIGURES, ("pdf", "png"))],
+    "numbers": ["numbers.tex", "summary.md"],
+}
 
 
 class Files:
@@ -124,15 +130,27 @@ class Files:
     def all_rows_cards(self) -> list[str]:
         return self._each(self.rows_card) + self._per_env(self.floors_card)
 
-    def all_diagnostics(self) -> list[str]:
-        pairs, *small = DIAGNOSTICS
-        return _ancient(self._each(self.diagnostic(pairs))) + self._each(*map(self.diagnostic, small))
+    def all_pairs(self) -> list[str]:
+        return _ancient(self._each(self.diagnostic("pairs.parquet")))
+
+    def all_pairs_cards(self) -> list[str]:
+        return self._each(self.diagnostic("pairs.card.json"))
+
+    def all_aliasing(self) -> list[str]:
+        return self._each(self.diagnostic("aliasing.json"))
 
     def all_curves(self) -> list[str]:
         return self._each(self.training("curve.csv"))
 
     def all_episode_cards(self) -> list[str]:
         return self._per_env(self.episodes_card)
+
+    def evidence(self, name: str) -> str:
+        return str(layout.evidence(self.scale, name))
+
+    def report(self, part: str) -> list[str]:
+        """The files of one part of the report: tables, figures or numbers."""
+        return [str(layout.report(self.scale, name)) for name in REPORT[part]]
 
     def phases(self) -> dict[str, list[str]]:
         return {
@@ -142,8 +160,8 @@ class Files:
             "evaluate": self._each(self.rows, self.rows_card, *map(self.diagnostic, DIAGNOSTICS))
             + self._per_env(self.floors, self.floors_card)
             + [path for rows in self.all_sweeps() for path in (rows, str(card_path(rows)))],
-            "judge": [str(layout.evidence(self.scale, name)) for name in EVIDENCE],
-            "render": [str(layout.report(self.scale, name)) for name in REPORT],
+            "judge": [self.evidence(name) for name in EVIDENCE],
+            "render": [path for part in REPORT for path in self.report(part)],
             "page": [str(layout.page(self.scale)), str(card_path(layout.page(self.scale)))],
             "paper": [str(layout.paper(self.scale))],
         }

@@ -18,7 +18,11 @@ VERBS = {  # verb -> the module that does its work
     "picture": "tdjepa.pictures",
     "diagnose": "tdjepa.diagnostics.run",
     "judge": "tdjepa.evidence.judge",
-    "render": "tdjepa.render.collected",
+    "claims": "tdjepa.evidence.claims",
+    "render": "tdjepa.render.collected",  # gathers the inputs; what is made of them is imported by name:
+    "tables": "tdjepa.render.tables",
+    "figures": "tdjepa.render.figures",
+    "numbers": "tdjepa.render.numbers",
     "page": "tdjepa.render.page.run",
     "paper": "tdjepa.render.pdf",
 }
@@ -27,6 +31,9 @@ VERBS = {  # verb -> the module that does its work
 def sources(verb: str, *envs: str) -> list[str]:
     """Paths of the verb's module and of all tdjepa modules it imports, as the rules of this folder name them."""
     return [str(path) for path in closure(VERBS[verb], envs, Path("src"))]
+
+
+LEDGER = "paper/claims.yaml"
 
 
 def texts() -> list[str]:

@@ -147,8 +147,21 @@ def argument_parser() -> argparse.ArgumentParser:
             {"choices": ("old", "new"), "default": "old", "help": "names of transformers before 5 or since"},
         ),
     )
-    verb("judge", judge, "statistics of evaluation rows", file("rows", "rows files", nargs="+"), *common, out)
-    verb("render", render, "tables, figures and numbers from everything that has been run", params, scale, slice_, out)
+    rows, pairs = file("rows", "rows files", nargs="+"), file("pairs", "pairs files of `diagnose`", nargs="+")
+    verb("judge", judge, "statistics of evaluation rows", rows, pairs, *common, out)
+    ledger = file("ledger", "claims with their tests (default paper/claims.yaml)", default=Path("paper/claims.yaml"))
+    verb("claims", claims, "verdicts on the paper's claims", rows, pairs, ledger, SEED, *common, out)
+    verb("verify", verify, "compare results with the committed bands; exit 1 on a failure", params, scale, BANDS, WRITE)
+    verb(
+        "render",
+        render,
+        "tables, figures and numbers from everything that has been run",
+        params,
+        scale,
+        slice_,
+        ONLY,
+        out,
+    )
     verb("paper", paper, "the PDF", params, scale, out)
     verb("page", page, "everything as one web page that opens offline", params, scale, slice_, TIMES, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
@@ -180,6 +193,10 @@ TIMES = (
     ("--times",),
     {"type": Path, "nargs": "+", "help": "benchmark files or expected seconds (default: what this machine measured)"},
 )
+SEED = (("--train-seed",), {"type": int, "help": "the training of the paper's protocol (default: the first)"})
+BANDS = (("--bands",), {"type": Path, "help": "bands file (default workflow/bands/<scale>.yaml)"})
+WRITE = (("--write",), {"action": "store_true", "help": "write the bands from the results that are there"})
+ONLY = (("--only",), {"choices": ("tables", "figures", "numbers"), "help": "only this part"})
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
 BENCH_SIZE = (
@@ -446,19 +463,64 @@ def export(args):
     _done(tensors=card["tensors"], sha256=card["sha256"], folder=args.out)
 
 
-def judge(args):
-    from tdjepa import layout, params
-    from tdjepa.evidence import judge
+ANYBODYS = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of anybody's can be judged anywhere
+
+
+def _judged(args):
+    """(parameters of judging, scale or None, rows files, pairs files) of `judge` and `claims`."""
+    from tdjepa import params
 
     if args.slice is None and args.rows and args.out and not args.params.exists():
-        args.slice = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of anybody's, judged anywhere
+        args.slice = ANYBODYS
     cfg, scale = _slice(args, params.Judge, lambda p: p.judge)
     if not args.rows and scale is None:
         raise UserError("--rows: needed beside --slice")
     rows = args.rows or sorted(Path("results", scale, "rows").glob("*/*.parquet"))
+    pairs = args.pairs or ([] if args.rows else sorted(Path("results", scale, "diagnostics").glob("*/*_pairs.parquet")))
+    return cfg, scale, rows, pairs
+
+
+def judge(args):
+    from tdjepa import layout
+    from tdjepa.evidence import judge
+    from tdjepa.evidence.rows import unused_columns
+
+    cfg, scale, rows, pairs = _judged(args)
     out = _path(args.out, scale, scale and layout.evidence(scale, ""), "--out")
-    stats = judge.run(rows, out, cfg)
-    _done(cells=len(stats["cells"]), comparisons=len(stats["comparisons"]), file=out / "stats.json")
+    stats = judge.run(rows, out, cfg, pairs)
+    for cell in stats["cells"]:
+        if cell["n_missing"]:
+            print(f"  incomplete: {cell['id']}: {cell['n_missing']} of its rows are missing")
+    facts = {"cells": len(stats["cells"]), "comparisons": len(stats["comparisons"])}
+    _done(**facts, unused_columns=", ".join(unused_columns(rows)) or "none", file=out / "stats.json")
+
+
+def claims(args):
+    from tdjepa import layout
+    from tdjepa.evidence import claims
+
+    cfg, scale, rows, pairs = _judged(args)
+    out = _path(args.out, scale, scale and layout.evidence(scale, ""), "--out")
+    seed = args.train_seed if args.train_seed is not None else _params(args).train_seeds[0] if scale else None
+    judged = claims.run(args.ledger, rows, pairs, out, cfg, seed)
+    print(claims.terminal(judged))
+    _done(file=Path(out, "claims.json"))
+
+
+def verify(args):
+    from tdjepa import layout
+    from tdjepa.artefacts import read_json
+    from tdjepa.evidence import bands
+
+    p = _params(args)
+    stats = read_json(layout.evidence(p.scale))
+    path = args.bands or Path("workflow", "bands", f"{p.scale}.yaml")
+    if args.write:
+        _done(cells=len(bands.write(stats, path)), file=path)
+        return 0
+    results = bands.verify(stats, bands.read(path))
+    print(bands.report(results))
+    return 0 if all(result == "pass" for result, *_ in results) else 1
 
 
 def render(args):
@@ -466,7 +528,7 @@ def render(args):
     from tdjepa.render import collected
 
     cfg, _ = _slice(args, params.Params, lambda p: p)
-    _done(**collected.run(cfg, args.out))
+    _done(**collected.run(cfg, args.out, args.only))
 
 
 def paper(args):

@@ -10,7 +10,7 @@ import announce
 import locks
 import phases
 import provenance
-from sources import sources, texts
+from sources import LEDGER, sources, texts
 from tdjepa import layout, params as tdjepa_params
 from tdjepa.artefacts import card_path
 

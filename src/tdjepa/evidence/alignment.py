@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from tdjepa.errors import UserError
+from tdjepa.evidence.names import SPLITS
 
-SPLITS = ("all", "far", "near")  # by the goal's distance from the episode's end, as in the paper's Table 6
 MEASURES = ("d_psi", "l2")
 COLUMNS = ["env", "method", "train_seed", "tau", "near", "far", "d_psi", "l2"]
 BINS = 5  # of equal width over the gaps, for "rises with the gap"
@@ -39,7 +39,11 @@ def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
             part = of_checkpoint if split == "all" else of_checkpoint[of_checkpoint[split].astype(bool)]
             for measure in MEASURES:
                 usable = part[[measure, "tau"]].dropna()
-                rho = float(correlation(usable[measure].to_numpy(), usable["tau"].to_numpy())[0]) if len(usable) > 2 else np.nan
+                rho = (
+                    float(correlation(usable[measure].to_numpy(), usable["tau"].to_numpy())[0])
+                    if len(usable) > 2
+                    else np.nan
+                )
                 if not np.isnan(rho):
                     lines.append((env, method, int(seed), split, measure, rho, len(usable)))
     return pd.DataFrame(lines, columns=["env", "method", "train_seed", "split", "measure", "rho", "n"])
@@ -64,16 +68,6 @@ def _ranks(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     starts = np.flatnonzero(np.diff(member[order], prepend=-1))
     of_value = np.add.reduceat(weights[:, order], starts, axis=1)  # (B, distinct)
     return (np.cumsum(of_value, 1) - (of_value - 1) / 2)[:, member]
-
-
-def over_seeds(ranks: pd.DataFrame, **where) -> tuple[float, float | None, int] | None:
-    """(mean, sample std or None, n) over training seeds of the correlations with these column values, or None."""
-    for column, value in where.items():
-        ranks = ranks[ranks[column] == value]
-    rho = ranks["rho"].to_numpy(float)
-    if len(rho) == 0:
-        return None
-    return float(rho.mean()), float(rho.std(ddof=1)) if len(rho) > 1 else None, len(rho)
 
 
 def calibration(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -16,11 +16,15 @@ rows are missing. A claim of several tests is reproduced when all are and contra
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tdjepa.artefacts import write_json
 from tdjepa.errors import UserError
+from tdjepa.evidence import alignment
+from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.effects import VALUES, Effect, Evidence, of_cells, of_pairs
 from tdjepa.evidence.judge import rounded
+from tdjepa.evidence.names import FLOORS
 from tdjepa.evidence.paired import holm
-from tdjepa.params import ENVS, read_yaml
+from tdjepa.params import ENVS, Judge, read_yaml
 
 VERDICTS = ("contradicted", "not run", "inconclusive", "reproduced")  # of several tests, the first of these decides
 DIRECTIONS = ("above", "below", "not_below", "near")
@@ -90,6 +94,26 @@ def verdict(effect: Effect | None, test: Mapping) -> str:
     if low > bound or (direction == "not_below" and low >= bound):
         return "reproduced"
     return "contradicted" if high < bound else "inconclusive"
+
+
+def run(
+    ledger: str | Path,
+    rows: Sequence[str | Path],
+    pairs: Sequence[str | Path],
+    out: str | Path,
+    settings: Judge,
+    train_seed: int | None = None,
+) -> list[dict]:
+    """Judge the ledger on these files and write out/claims.json. Without a training seed, the rows' first is the paper's."""
+    claims = read(ledger)
+    frame = evaluation_rows.read(rows)
+    if train_seed is None:
+        trained = frame[~frame["method"].isin(FLOORS)]["train_seed"]
+        train_seed = int(trained.min()) if len(trained) else 0
+    evidence = Evidence(frame, alignment.read(pairs), settings.seed, settings.bootstrap, settings.level)
+    judged = judge(claims, evidence, train_seed)
+    write_json(Path(out, "claims.json"), judged)
+    return judged
 
 
 def judge(ledger: Sequence[Mapping], evidence: Evidence, train_seed: int) -> list[dict]:
@@ -170,3 +194,23 @@ def _named(key: str, value) -> str:
         "rise": f"rise of {value}",
         "share": f"at {value} of the epochs",
     }.get(key, f"{key}={value:g}" if isinstance(value, int | float) else f"{key}={value}")
+
+
+MARKS = {"reproduced": "+", "contradicted": "x", "inconclusive": "?", "not run": " "}
+
+
+def terminal(judged: Sequence[Mapping]) -> str:
+    """Two verdicts a claim, the effect under our protocol, and the counts."""
+    lines = ["paper         ours          effect [interval], p", ""]
+    for claim in judged:
+        ours = claim["ours"]
+        digits = 2 if claim["unit"] == "ρ" else 1
+        effect = ""
+        if ours["effect"] is not None:
+            effect = f"{ours['effect']:.{digits}f}"
+            effect += "" if ours["low"] is None else f" [{ours['low']:.{digits}f}, {ours['high']:.{digits}f}]"
+            effect += "" if ours["p_holm"] is None else f", p = {ours['p_holm']:.3g}"
+        verdicts = "".join(f"{MARKS[v]} {v:<12}" for v in (claim["paper"]["verdict"], ours["verdict"]))
+        lines += [f"{verdicts}{effect}", f"    {claim['claim']} ({claim['place']})"]
+    counts = {v: sum(c["ours"]["verdict"] == v for c in judged) for v in reversed(VERDICTS)}
+    return "\n".join([*lines, "", "ours: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())])

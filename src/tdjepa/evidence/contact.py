@@ -7,7 +7,7 @@ and `start_distance` (pixels between agent and block at the start).
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.rows import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
 from tdjepa.evidence.summary import sample_std
 
 STRATA = ("all", "close", "far")
@@ -43,7 +43,7 @@ def phases(rows: pd.DataFrame) -> list[dict]:
 
 
 def strata(rows: pd.DataFrame) -> pd.Series:
-    """"close" or "far" for each row by the median start distance of the environment's distinct pairs; None if unknown."""
+    """ "close" or "far" for each row by the median start distance of the environment's distinct pairs; None if unknown."""
     if "start_distance" not in rows or not rows["start_distance"].notna().any():
         return pd.Series(None, index=rows.index, dtype=object)
     distance = rows["start_distance"].astype(float)

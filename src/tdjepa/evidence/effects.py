@@ -16,12 +16,12 @@ from scipy import special
 
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence.bootstrap import draw
-from tdjepa.evidence.rows import PLANNER
+from tdjepa.evidence.names import PLANNER
 from tdjepa.evidence.select import select
 from tdjepa.evidence.summary import Cell
 from tdjepa.streams import stream
 
-RANK_DRAWS = 2_000  # a resample of a correlation holds every pair: more would fill the memory
+RANK_DRAWS = 500  # each weighs every pair of every checkpoint anew
 VALUES = ("success", "before_contact", "after_contact")
 
 
@@ -70,7 +70,9 @@ class Evidence:
         if name is None:
             return None
         of_env = self.rows[self.rows["env"] == env]
-        labels = of_env.assign(stratum=contact.strata(of_env)).groupby(["episode", "start"], sort=True)["stratum"].first()
+        labels = (
+            of_env.assign(stratum=contact.strata(of_env)).groupby(["episode", "start"], sort=True)["stratum"].first()
+        )
         return (labels == name).to_numpy()
 
 
@@ -100,7 +102,9 @@ def _one_seed(cell: Cell, seed: int) -> Cell:
     """The cell with only one training seed; floors have none."""
     keep = cell.train_seeds == seed if cell.trained else np.ones(len(cell.train_seeds), bool)
     success = cell.success[keep] if keep.any() else np.full((1, *cell.success.shape[1:]), np.nan)
-    return Cell(**{**vars(cell), "train_seeds": cell.train_seeds[keep] if keep.any() else np.array([seed]), "success": success})
+    return Cell(
+        **{**vars(cell), "train_seeds": cell.train_seeds[keep] if keep.any() else np.array([seed]), "success": success}
+    )
 
 
 def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect:
@@ -162,7 +166,8 @@ def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
     part = part.dropna(subset=[measure])
     columns = {"x": measure, "tau": "tau", "episode": "episode" if "episode" in part else "tau"}
     frames = [
-        {name: f[column].to_numpy() for name, column in columns.items()} for _, f in part.groupby("train_seed", sort=True)
+        {name: f[column].to_numpy() for name, column in columns.items()}
+        for _, f in part.groupby("train_seed", sort=True)
     ]
     return frames, alignment.correlation if kind == "rank" else alignment.smallest_rise
 

@@ -21,12 +21,12 @@ from tdjepa import params
 from tdjepa.artefacts import write_text
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.rows import MAIN
+from tdjepa.evidence.names import MAIN
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
-    *("id", "env", "method", "solver", "cost", "w", "epoch", "setting", "refinements", "history", "alpha"),
-    *("mean", "std", "std_train_seeds", "low", "high", "interval", "mean_nontrivial", "excess_over_random"),
+    *("id", "env", "method", "solver", "cost", "w", "epoch", "mean", "std", "low", "high", "interval"),
+    *("mean_nontrivial", "excess_over_random", "std_train_seeds", "setting", "refinements", "history", "alpha"),
     *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
 ]
 DIGITS = 6  # significant ones, so that a small p stays a small p

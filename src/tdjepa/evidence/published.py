@@ -29,6 +29,17 @@ def epoch_curve(env: str, method: str, cost: str) -> dict | None:
     return next(same, None)
 
 
+def trainings() -> dict[str, dict[int, float]]:
+    """Push-T, TD-JEPA: the mean of each training that the authors made, by cost."""
+    source = load()
+    out = {}
+    for cost in source["other_train_seeds"][3073]:
+        rates = {source["train_seed"]: cell("push_t", "tdjepa", cost)["rates"]}
+        rates |= {seed: source["other_train_seeds"][seed][cost] for seed in (3073, 3074)}
+        out[cost] = {seed: sum(values) / len(values) for seed, values in rates.items()}
+    return out
+
+
 def as_rows(cell: dict):
     """Evaluation rows with the published success rate for each plan seed.
 

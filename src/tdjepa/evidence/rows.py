@@ -11,10 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tdjepa.errors import UserError
+from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
 from tdjepa.params import ENVS
-
-FLOORS = ("random", "zero", "replay")  # methods without a training: train_seed 0, epoch 0, solver and cost "none", w 1
-MAIN = "main"  # the setting of the published protocol; sweeps have other names
 
 _TEXT = ("text", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
 _WHOLE = ("whole numbers", pa.types.is_integer)
@@ -37,8 +35,7 @@ COLUMNS = {
     "trivial": _TRUTH,
     "steps": _WHOLE,
 }
-# What a rows file may have beside them. The first four tell cells of sweeps apart; where rows do not say, this stands:
-PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "alpha": -1.0}
+# What a rows file may have beside them; the first four tell cells of sweeps apart.
 OPTIONAL = {
     "setting": _TEXT,
     "refinements": _NUMBER,
@@ -48,7 +45,8 @@ OPTIONAL = {
     "start_distance": _NUMBER,  # Push-T: pixels between agent and block at the start
     "manifest": _TEXT,  # sha256 of the locked pairs
 }
-CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
+__all__ = ["CELL", "COLUMNS", "FLOORS", "KEY", "OPTIONAL", "read", "unused_columns"]
+
 KEY = [*CELL, "train_seed", "plan_seed", "episode", "start"]
 
 
@@ -144,6 +142,8 @@ def _refuse_mixed(rows: pd.DataFrame, within: list[str], column: str, why: str) 
     groups = [(None, known)] if not within else known.groupby(within, sort=True)
     for _, group in groups:
         if len(group) > 1:
-            found = ", ".join(f"{column} {value} ({file})" for value, file in zip(group[column], group["file"]))
+            found = ", ".join(
+                f"{column} {value} ({file})" for value, file in zip(group[column], group["file"], strict=True)
+            )
             place = ", ".join(f"{name} {group[name].iloc[0]}" for name in within)
             raise UserError(f"{why}: {place + ': ' if place else ''}{found}; judge them apart")

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from tdjepa.evidence.rows import FLOORS, MAIN
+from tdjepa.evidence.names import FLOORS, MAIN
 
 
 def select(cells: Iterable[Mapping], env: str, method: str, share: float | None = None, **wanted) -> Mapping | None:
@@ -31,4 +31,3 @@ def _equal(found, wanted) -> bool:
     if isinstance(wanted, float) or isinstance(found, float):
         return found is not None and wanted is not None and math.isclose(found, wanted, abs_tol=1e-9)
     return found == wanted
-

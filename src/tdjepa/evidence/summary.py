@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.rows import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,18 @@ from tdjepa.errors import UserError
 from tdjepa.params import Params
 
 
-def run(params: Params, out: Path | None = None) -> dict:
-    from tdjepa.render.run import render
+def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
+    from tdjepa.render.run import PARTS, render
 
     out = out or Path(layout.report(params.scale))
-    render(**inputs(params), params=params, out=out)
-    return {
+    render(**inputs(params), params=params, out=out, parts=(only,) if only else PARTS)
+    places = {
         "tables": out / "tables",
         "figures": out / "figures",
         "numbers": out / "numbers.tex",
         "summary": out / "summary.md",
     }
+    return {only: places[only]} if only else places
 
 
 def show(params: Params) -> None:
@@ -63,6 +64,7 @@ def inputs(p: Params) -> dict:
 
     return {
         "stats": Path(layout.evidence(p.scale)),
+        "claims": Path(layout.evidence(p.scale, "claims.json")),
         "rows": there([*(layout.rows(*t) for t in trained), *(layout.rows(p.scale, env, "floors") for env in p.envs)]),
         "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in trained),
         "cards": there(layout.episodes(p.scale, env).with_name("episodes.card.json") for env in p.envs),

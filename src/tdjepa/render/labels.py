@@ -5,9 +5,10 @@ from tdjepa.params import Params
 
 NOT_RUN = "not run"
 ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube": "OGB-Cube"}
-COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}
+COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}  # of the cost matrix
+ALL_COSTS = {**COSTS, "hard_gate": "hard gate", "soft_gate": "soft gate", "rc_aux": "RC-aux's"}
 FLOORS = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
-SOLVERS = {"cem": "CEM", "icem": "iCEM"}
+SOLVERS = {"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", "gradient": "gradient descent"}
 
 
 def method_label(params: Params, method: str) -> str:
@@ -16,15 +17,20 @@ def method_label(params: Params, method: str) -> str:
 
 
 def methods(params: Params) -> list[str]:
-    """The paper's methods in the order of its main table, then those that only this project runs."""
-    return list(dict.fromkeys([*published.load()["methods"], *params.methods_run]))
+    """The paper's methods in the order of its main table, then those that only this project runs everywhere."""
+    ablations = set(published.load()["ablations"]["rows"]) - {"tdjepa"}
+    known = [*published.load()["methods"], *params.methods_run]
+    return [m for m in dict.fromkeys(known) if m not in ablations and not m.endswith(("_leaky", "_continued"))]
 
 
 def planned_cost(params: Params, env: str, method: str) -> str:
-    """The cost a method plans with in the main table: what the protocol deploys if the method has it, else l2."""
+    """The cost a method plans with in the main table: what the protocol deploys if the method has it, else its first
+    (l2 for a method that is not defined here)."""
     protocol, known = params.evaluate.protocol.get(env), params.methods.get(method)
-    return protocol.deployed if protocol and known and protocol.deployed in known.costs else "l2"
+    if protocol is None or known is None:
+        return "l2"
+    return protocol.deployed if protocol.deployed in known.costs else known.costs[0]
 
 
 def cost_text(params: Params, cost: str) -> str:
-    return f"blend α = {params.evaluate.blend:g}" if cost == "blend" else COSTS[cost]
+    return f"blend α = {params.evaluate.blend:g}" if cost == "blend" else ALL_COSTS.get(cost, cost)

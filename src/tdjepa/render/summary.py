@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tdjepa.evidence import published
 from tdjepa.render.inputs import Inputs
-from tdjepa.render.labels import COSTS, ENVS, FLOORS, NOT_RUN, method_label
+from tdjepa.render.labels import ALL_COSTS, ENVS, FLOORS, NOT_RUN, method_label
 from tdjepa.render.table import Table
-from tdjepa.render.tables import count, published_text, reproduced_text
+from tdjepa.render.texts import count, published_text, reproduced_text
 
 
 def table(found: Inputs) -> Table:
@@ -18,7 +18,7 @@ def table(found: Inputs) -> Table:
             for cost in p.methods[m].costs:
                 printed = published_text(published.cell(env, m, cost))
                 ours = reproduced_text(found, found.cell(env, m, cost))
-                body.append([ENVS[env], method_label(p, m), COSTS[cost], printed, ours])
+                body.append([ENVS[env], method_label(p, m), ALL_COSTS.get(cost, cost), printed, ours])
         for floor, label in FLOORS.items():
             body.append([ENVS[env], label, "–", "–", reproduced_text(found, found.cell(env, floor))])
     rest = [ENVS[env] for env in ENVS if env not in p.envs]

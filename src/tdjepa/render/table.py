@@ -1,7 +1,7 @@
 """A table as data, written as LaTeX and as Markdown. Texts are plain; `latex` spells their few symbols for LaTeX."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 SYMBOLS = {
     " %": r"\,\%",
@@ -12,6 +12,8 @@ SYMBOLS = {
     "ρ": r"$\rho$",
     "τ": r"$\tau$",
     "×": r"$\times$",
+    "ℓ": r"$\ell$",
+    "ψ": r"$\psi$",
     "−": "$-$",
     "<": "$<$",
     ">": "$>$",
@@ -59,10 +61,14 @@ class Table:
     body: list[list[str] | None]
     wide: bool = False  # over both columns of the page
     left: int = 1  # so many columns are text, the others are centred
+    widths: dict[int, float] = field(default_factory=dict)  # columns whose text wraps, as shares of the page's width
 
     def to_latex(self) -> str:
         env = "table*" if self.wide else "table"
-        columns = "l" * self.left + "c" * (len(self.head) - self.left)
+        columns = "".join(
+            rf"p{{{self.widths[i]}\linewidth}}" if i in self.widths else "l" if i < self.left else "c"
+            for i in range(len(self.head))
+        )
         lines = [self._latex_row(row) if row is not RULE else r"\midrule" for row in self.body]
         return "\n".join(
             [

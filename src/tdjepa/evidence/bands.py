@@ -1,0 +1,109 @@
+"""`tdjepa verify`: did this machine reproduce our results? Committed bands for each cell, and pass or fail.
+
+The rule of a band, written beside it. Another machine has other last bits, so its trainings are like trainings with other
+seeds, on the same episodes and plan seeds. The band is therefore where the mean of a new run of as many trainings is
+expected: mean ± t · s · sqrt(2 / T), with s the standard deviation between trainings pooled over the environment's cells at
+the last epoch (one cell has too few of them), t Student's quantile for BAND of all runs with the pooled degrees of freedom,
+T the cell's number of training seeds. It is never narrower than one episode. Floors and replays have no training: one
+episode.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from tdjepa.artefacts import write_text
+from tdjepa.errors import UserError
+from tdjepa.evidence.names import FLOORS, MAIN
+from tdjepa.params import read_yaml
+
+BAND = 0.99
+
+
+def last_cells(stats: dict) -> list[dict]:
+    """The published protocol's cells at each method's last epoch, and the floors."""
+    main = [cell for cell in stats["cells"] if cell["setting"] == MAIN]
+    last = {}
+    for cell in main:
+        key = (cell["env"], cell["method"])
+        last[key] = max(cell["epoch"], last.get(key, 0))
+    return [cell for cell in main if cell["epoch"] == last[cell["env"], cell["method"]]]
+
+
+def bands(stats: dict) -> dict[str, dict[str, float]]:
+    """{cell id: {low, mean, high}} in percent, by the rule above."""
+    from scipy import special
+
+    cells = last_cells(stats)
+    pooled: dict[str, tuple[float, int]] = {}
+    for cell in cells:
+        if cell["method"] not in FLOORS and cell["n_train_seeds"] > 1:
+            squares, freedom = pooled.get(cell["env"], (0.0, 0))
+            n = cell["n_train_seeds"] - 1
+            pooled[cell["env"]] = (squares + n * cell["std_train_seeds"] ** 2, freedom + n)
+    out = {}
+    for cell in cells:
+        half = 100 / cell["n_episodes"]
+        squares, freedom = pooled.get(cell["env"], (0.0, 0))
+        if cell["method"] not in FLOORS and freedom:
+            t = float(special.stdtrit(freedom, (1 + BAND) / 2))
+            half = max(half, t * math.sqrt(squares / freedom) * math.sqrt(2 / cell["n_train_seeds"]))
+        low, high = max(0.0, cell["mean"] - half), min(100.0, cell["mean"] + half)
+        out[cell["id"]] = {"low": round(low, 1), "mean": round(cell["mean"], 1), "high": round(high, 1)}
+    return out
+
+
+def write(stats: dict, path: Path) -> dict[str, dict[str, float]]:
+    """Write the bands of these results, to be committed."""
+    found = bands(stats)
+    if not found:
+        raise UserError(f"{path}: there are no results to make bands from; run the scale first")
+    head = (
+        f"# Expected success (%) of scale {stats['scale']}, for `tdjepa verify`. Written by `tdjepa verify --write`.\n"
+        f"# mean: ours. low, high: mean +- t s sqrt(2/T), where a new run is expected in {100 * BAND:g} % of all cases: s =\n"
+        "# spread between trainings pooled over the environment, T = training seeds; at least one episode.\n"
+    )
+    lines = [f"{name}: {{low: {b['low']}, mean: {b['mean']}, high: {b['high']}}}" for name, b in found.items()]
+    write_text(path, head + "\n".join(lines) + "\n")
+    return found
+
+
+def read(path: Path) -> dict[str, dict[str, float]]:
+    if not path.exists():
+        raise UserError(
+            f"{path}: no bands are committed for this scale; `tdjepa verify --write` makes them from results"
+        )
+    found = read_yaml(path)
+    for name, band in (found or {}).items():
+        numbers = isinstance(band, dict) and all(isinstance(band.get(k), int | float) for k in ("low", "mean", "high"))
+        if not numbers or not band["low"] <= band["high"]:
+            raise UserError(
+                f"{path}: {name}: low, mean and high are expected as numbers, found {yaml.safe_dump(band).strip()}"
+            )
+    if not found:
+        raise UserError(f"{path}: no bands in it")
+    return found
+
+
+def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict]]:
+    """(result, cell id, mean, band) of every band: "pass", "FAIL", or "not run" where there are no rows."""
+    means = {cell["id"]: cell["mean"] for cell in stats["cells"]}
+    out = []
+    for name, band in expected.items():
+        mean = means.get(name)
+        inside = mean is not None and band["low"] - 0.05 <= mean <= band["high"] + 0.05  # bands have one digit
+        out.append(("not run" if mean is None else "pass" if inside else "FAIL", name, mean, band))
+    return out
+
+
+def report(results: Sequence[tuple]) -> str:
+    """One line a cell, and the count."""
+    width = max(len(name) for _, name, _, _ in results)
+    lines = []
+    for result, name, mean, band in results:
+        found = "" if mean is None else f"{mean:6.1f}"
+        lines.append(f"{result:<8} {name:<{width}} {found:>6}  expected {band['low']:.1f} to {band['high']:.1f}")
+    passed = sum(result == "pass" for result, *_ in results)
+    return "\n".join([*lines, f"{passed} of {len(results)} cells as expected"])

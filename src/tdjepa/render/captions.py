@@ -1,0 +1,94 @@
+"""Captions of the tables: captions.yaml with its numbers filled in from the parameters.
+
+Only tables import this file, so that a changed caption rebuilds tables and the PDF and draws no figure.
+"""
+
+from functools import cache
+from importlib.resources import files
+
+import yaml
+
+from tdjepa.errors import UserError
+from tdjepa.evidence import published
+from tdjepa.params import Params
+from tdjepa.render.labels import COSTS, ENVS, SOLVERS, method_label
+from tdjepa.render.texts import count
+
+
+def seeds_text(params: Params) -> str:
+    """Scale and numbers of seeds of each kind: goes with every success rate."""
+    e, plan_seeds = params.evaluate, len(published.load()["plan_seeds"])
+    return (
+        f"Scale {params.scale}: {count(len(params.train_seeds), 'training seed')}, "
+        f"{count(len(e.plan_seeds), 'plan seed')}, {e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; "
+        f"mean ± sample std over plan seeds [{100 * params.judge.level:g} % interval over training seeds, plan seeds "
+        f"and episodes]; † fewer than planned. Published: one training seed, {plan_seeds} plan seeds."
+    )
+
+
+def protocol_text(params: Params, env: str) -> str:
+    """Solver and success criterion of an environment of the run."""
+    from tdjepa.envs import base
+
+    p, planner = params.evaluate.protocol[env], params.evaluate.planner
+    try:
+        success = f"; success: {base.make(env).success_text} ({params.evaluate.budget} steps)"
+    except UserError:  # planned, but this version cannot run it
+        success = ""
+    return (
+        f"{ENVS[env]}: {SOLVERS.get(p.solver, p.solver)}, {count(p.refinements, 'refinement')} of {planner.candidates} "
+        f"candidates, w = {p.w:g}{success}."
+    )
+
+
+def deployed_text(params: Params) -> str:
+    """d_ψ on Two-Room and Reacher, ℓ₂ on Push-T and OGB-Cube."""
+    by_cost = {}
+    for env, protocol in params.evaluate.protocol.items():
+        by_cost.setdefault(protocol.deployed, []).append(ENVS[env])
+    return ", ".join(f"{COSTS[cost]} on {' and '.join(names)}" for cost, names in by_cost.items())
+
+
+def protocols_text(params: Params) -> str:
+    return " ".join(protocol_text(params, env) for env in params.envs)
+
+
+class _Values(dict):
+    """Caption values; the ones that cost something are made when a caption asks for them."""
+
+    def __init__(self, params: Params, **more):
+        p = params
+        super().__init__(
+            scale=p.scale,
+            level=f"{100 * p.judge.level:g} %",
+            deployed=deployed_text(p),
+            seeds=seeds_text(p),
+            train_seeds=count(len(p.train_seeds), "training seed"),
+            plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
+            episodes=p.evaluate.episodes,
+            goal_offset=p.mine.goal_offset,
+            pairs=p.mine.pairs,
+            near_end=p.mine.near_end,
+            far_end=p.mine.far_end,
+            tdjepa=method_label(p, "tdjepa"),
+            **more,
+        )
+        self.params = p
+
+    def __missing__(self, key: str) -> str:
+        if key == "protocols":
+            return protocols_text(self.params)
+        raise KeyError(key)
+
+
+@cache
+def _captions() -> dict[str, str]:
+    return yaml.safe_load(files("tdjepa.render").joinpath("captions.yaml").read_text())
+
+
+def caption(params: Params, name: str, **more) -> str:
+    """The caption of a table, its numbers filled in from the parameters."""
+    try:
+        return _captions()[name].format_map(_Values(params, **more))
+    except KeyError as error:
+        raise UserError(f"captions.yaml: {name}: there is nothing called {error} to fill in") from None
