@@ -115,6 +115,7 @@ def test_captions_come_from_the_parameters(found, p):
     assert "within 16 px" in caption
     one = p.model_copy(update={"train_seeds": (3072,), "scale": "other"})
     assert "Scale other: 1 training seed," in captions.seeds_text(one)
+    assert "95 % interval over training seeds" in caption
 
 
 def test_bold_only_when_intervals_are_apart():

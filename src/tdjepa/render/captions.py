@@ -17,12 +17,20 @@ from tdjepa.render.texts import count
 
 def seeds_text(params: Params) -> str:
     """Scale and numbers of seeds of each kind: goes with every success rate."""
-    e, plan_seeds = params.evaluate, len(published.load()["plan_seeds"])
+    e = params.evaluate
     return (
         f"Scale {params.scale}: {count(len(params.train_seeds), 'training seed')}, "
         f"{count(len(e.plan_seeds), 'plan seed')}, {e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; "
-        f"mean ± sample std over plan seeds [{100 * params.judge.level:g} % interval over training seeds, plan seeds "
-        f"and episodes]; † fewer than planned. Published: one training seed, {plan_seeds} plan seeds."
+        f"± and [ ] as in the main table."
+    )
+
+
+def key_text(params: Params) -> str:
+    """What the signs beside a success rate mean; once, in the main table."""
+    return (
+        f"{seeds_text(params).split(';')[0]}. Mean ± sample std over plan seeds [{100 * params.judge.level:g} % interval "
+        f"over training seeds, plan seeds and episodes]; † fewer rows than planned. Published: one training seed, "
+        f"{len(published.load()['plan_seeds'])} plan seeds, ± over them."
     )
 
 
@@ -63,6 +71,7 @@ class _Values(dict):
             level=f"{100 * p.judge.level:g} %",
             deployed=deployed_text(p),
             seeds=seeds_text(p),
+            key=key_text(p),
             train_seeds=count(len(p.train_seeds), "training seed"),
             plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
             episodes=p.evaluate.episodes,

@@ -65,10 +65,9 @@ class Table:
 
     def to_latex(self) -> str:
         env = "table*" if self.wide else "table"
-        columns = "".join(
-            rf"p{{{self.widths[i]}\linewidth}}" if i in self.widths else "l" if i < self.left else "c"
-            for i in range(len(self.head))
-        )
+        plain = "l" * self.left + "c" * (len(self.head) - self.left)
+        wrapped = {i: rf">{{\raggedright\arraybackslash}}p{{{share}\linewidth}}" for i, share in self.widths.items()}
+        columns = "".join(wrapped.get(i, letter) for i, letter in enumerate(plain))
         lines = [self._latex_row(row) if row is not RULE else r"\midrule" for row in self.body]
         return "\n".join(
             [

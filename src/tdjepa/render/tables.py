@@ -35,7 +35,9 @@ def method_comparison(inputs: Inputs) -> Table:
         run = [method_label(p, m) for m in row["methods"] if m in p.methods_run]
         body.append([row["label"], row["supervision"], row["directed"], row["use"], ", ".join(run) or "not here"])
     head = ["Method", "Supervision", "Directed", "Plan use", "Run here as"]
-    return Table("method_comparison", caption(p, "method_comparison", place=source["place"]), head, body, left=5)
+    return Table(
+        "method_comparison", caption(p, "method_comparison", place=source["place"]), head, body, wide=True, left=5
+    )
 
 
 def main(inputs: Inputs) -> Table:
@@ -146,7 +148,7 @@ def contact_gates(inputs: Inputs) -> Table:
         printed = published_text(published.cell(env, "tdjepa", cost))
         body.append([cost_text(p, cost), printed, Strong(text) if cell and cell is winner else text])
     head = ["Plan cost", "Published", "Reproduced"]
-    return Table("contact_gates", caption(p, "contact_gates", env=ENVS[env]), head, body)
+    return Table("contact_gates", caption(p, "contact_gates", env=ENVS[env]), head, body, wide=True)
 
 
 def reacher_protocol(inputs: Inputs) -> Table:
