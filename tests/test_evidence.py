@@ -197,7 +197,9 @@ def test_coverage_of_a_difference_between_two_methods():
             logit = 1 + 0.6 * rng.normal(size=(3, 1, 1)) + episodes
             success = (rng.random((3, 3, 50)) < 1 / (1 + np.exp(-logit))).astype(float)
             axes = (np.arange(3), np.arange(3), np.arange(50), np.zeros(50, bool))
-            cells.append(summary.Cell("two_room", method, "icem", "l2", 1.0, 2, "main", 0, 0, -1.0, *axes, success))
+            cells.append(
+                summary.Cell("two_room", method, "icem", "l2", 1.0, 2, "main", 0, 0, 0, -1.0, "", *axes, success)
+            )
         found = paired.contrast([(1, cells[0]), (-1, cells[1])])
         low, high, _ = paired.contrast_interval(found, resampled, 0.95)
         hits += low <= 0 <= high
@@ -444,6 +446,14 @@ def test_an_epoch_curve_and_a_sweep_cost_the_main_comparison_no_power(tmp_path):
     assert pick[0] == pick[1]
     assert {c["family"] for c in among["comparisons"]} == {"methods", "floors", "epochs", "sweeps"}
     assert "two_room/tdjepa/blend/icem/w1/epoch2/blend/alpha0.5" in {c["id"] for c in among["cells"]}
+
+
+def test_settings_that_no_column_shows_stay_apart():
+    frames = [
+        outcomes(random_outcomes(i, (1, 2, 5)), setting="corrected", planner=h) for i, h in enumerate(("abcdefgh", "x"))
+    ]
+    ids = [cell["id"] for cell in judge.judge(rows_of(*frames), SETTINGS)["cells"]]
+    assert [name.split("/")[-1] for name in ids] == ["abcdef", "x"]
 
 
 def test_cells_say_what_is_missing_and_hold_the_rate_of_each_seed():

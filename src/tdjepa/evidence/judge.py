@@ -26,7 +26,16 @@ from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
     *("id", "env", "method", "solver", "cost", "w", "epoch", "mean", "std", "low", "high", "interval"),
-    *("mean_nontrivial", "excess_over_random", "std_train_seeds", "setting", "refinements", "history", "alpha"),
+    *(
+        "mean_nontrivial",
+        "excess_over_random",
+        "std_train_seeds",
+        "setting",
+        "refinements",
+        "history",
+        "candidates",
+        "alpha",
+    ),
     *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
 ]
 DIGITS = 6  # significant ones, so that a small p stays a small p

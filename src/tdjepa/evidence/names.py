@@ -3,7 +3,7 @@
 FLOORS = ("random", "zero", "replay")  # methods without a training: train_seed 0, epoch 0, solver and cost "none", w 1
 MAIN = "main"  # the setting of the published protocol; sweeps have other names
 # Columns that tell cells of sweeps apart, with what stands for them where rows do not say:
-PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "alpha": -1.0}
+PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "candidates": 0, "alpha": -1.0, "planner": ""}
 CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
 SPLITS = (
     "all",

@@ -35,12 +35,14 @@ COLUMNS = {
     "trivial": _TRUTH,
     "steps": _WHOLE,
 }
-# What a rows file may have beside them; the first four tell cells of sweeps apart.
+# What a rows file may have beside them; the first six tell cells of sweeps apart.
 OPTIONAL = {
     "setting": _TEXT,
     "refinements": _NUMBER,
     "history": _NUMBER,
+    "candidates": _NUMBER,
     "alpha": _NUMBER,  # weight of l2 in a blend
+    "planner": _TEXT,  # hash of all planner settings: tells apart what no other column shows
     "contact": _TRUTH,  # Push-T: the agent came near the block during the episode
     "start_distance": _NUMBER,  # Push-T: pixels between agent and block at the start
     "manifest": _TEXT,  # sha256 of the locked pairs
@@ -57,7 +59,7 @@ def read(paths: Sequence[str | Path]) -> pd.DataFrame:
     rows = pd.concat([_read_one(Path(path)).assign(file=str(path)) for path in paths], ignore_index=True)
     for name, absent in PLANNER.items():
         known = rows[name].fillna(absent) if name in rows else pd.Series(absent, index=rows.index)
-        rows[name] = known.astype(type(absent)) if name != "setting" else known
+        rows[name] = known if isinstance(absent, str) else known.astype(type(absent))
     _refuse_duplicates(rows)
     _refuse_mixed(rows, [], "scale", "rows of several scales cannot be judged together")
     _refuse_mixed(rows, ["env", "setting"], "manifest", "rows of several manifests cannot be averaged")

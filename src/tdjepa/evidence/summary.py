@@ -1,6 +1,7 @@
 """Cells: the rows of one (environment, method, planner setting, epoch) as an array, and their mean and spread."""
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -20,21 +21,25 @@ class Cell:
     epoch: int
     setting: str  # "main" is the published protocol; a sweep's cells are told apart by the three numbers below as well
     refinements: int  # 0 where the rows do not say
-    history: int  # 0 where the rows do not say
+    history: int
+    candidates: int
     alpha: float  # weight of l2 in a blend, -1 where the rows do not say
+    planner: str  # hash of all planner settings, "" where the rows do not say
     train_seeds: np.ndarray  # (T,) this cell's own
     plan_seeds: np.ndarray  # (P,) the environment's
     episodes: np.ndarray  # (E,) episode number of each start-goal pair of the environment
     trivial: np.ndarray  # (E,) bool, solved at the start
     success: np.ndarray  # (T, P, E) 1.0 or 0.0, NaN where no row exists
+    variant: str = ""  # part of the planner's hash where nothing else tells two cells apart
 
     @property
     def id(self) -> str:
         text = f"{self.env}/{self.method}/{self.cost}/{self.solver}/w{self.w:g}/epoch{self.epoch}"
         if self.setting == MAIN:
             return text
-        said = [name for name in list(PLANNER)[1:] if getattr(self, name) != PLANNER[name]]
-        return f"{text}/{self.setting}" + "".join(f"/{name}{getattr(self, name):g}" for name in said)
+        said = [name for name in list(PLANNER)[1:-1] if getattr(self, name) != PLANNER[name]]
+        text += f"/{self.setting}" + "".join(f"/{name}{getattr(self, name):g}" for name in said)
+        return f"{text}/{self.variant}" if self.variant else text
 
     @property
     def trained(self) -> bool:
@@ -58,10 +63,11 @@ def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:
                 pair_index.get_indexer(pd.MultiIndex.from_frame(of_cell[["episode", "start"]])),
             )
             success[where] = of_cell[value]
-            key = (*key[:4], float(key[4]), int(key[5]), key[6], int(key[7]), int(key[8]), float(key[9]))
+            key = (*key[:4], float(key[4]), int(key[5]), key[6], *map(int, key[7:10]), float(key[10]), key[11])
             axes = (train_seeds, plan_seeds, pairs["episode"].to_numpy(), pairs["trivial"].to_numpy(bool))
             out.append(Cell(*key, *axes, success))
-    return out
+    alike = Counter(cell.id for cell in out)
+    return [replace(cell, variant=cell.planner[:6]) if alike[cell.id] > 1 else cell for cell in out]
 
 
 def mean(success: np.ndarray) -> float | None:
@@ -120,7 +126,9 @@ def summarise(cell: Cell) -> dict:
         "setting": cell.setting,
         "refinements": cell.refinements,
         "history": cell.history,
+        "candidates": cell.candidates,
         "alpha": cell.alpha,
+        "planner": cell.planner,
         "mean": mean(cell.success),
         "std": std_over_plan_seeds(cell.success),
         "std_train_seeds": sample_std(train_seed_means(cell.success)),
