@@ -475,7 +475,8 @@ def _judged(args):
     cfg, scale = _slice(args, params.Judge, lambda p: p.judge)
     if not args.rows and scale is None:
         raise UserError("--rows: needed beside --slice")
-    rows = args.rows or sorted(Path("results", scale, "rows").glob("*/*.parquet"))
+    found = Path("results", scale or "", "rows").rglob("[!.]*.parquet")  # those of sweeps lie a folder deeper
+    rows = args.rows or sorted(found)
     pairs = args.pairs or ([] if args.rows else sorted(Path("results", scale, "diagnostics").glob("*/*_pairs.parquet")))
     return cfg, scale, rows, pairs
 
