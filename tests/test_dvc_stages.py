@@ -42,7 +42,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "runtime": p.runtime.model_copy(update={"snapshot_every": 1}),  # watched by nobody
         "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),
         "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
-        "evaluate": p.evaluate.model_copy(update={"budget": 60}),
+        "evaluate": p.evaluate.model_copy(update={"budget": 60, "sweeps": {}}),
         "judge": p.judge.model_copy(update={"seed": 1}),
         "render": p.render.model_copy(update={"digits": 3}),
     }

@@ -20,7 +20,7 @@ SECTIONS = {  # the sections of params.yaml that a phase's slices and file names
     "mine": ("envs", "mine"),
     "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
     "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate"),
-    "judge": ("envs", "methods_run", "train_seeds", "judge"),
+    "judge": ("envs", "methods_run", "train_seeds", "evaluate", "judge"),
     "render": (
         *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
         *("evaluate", "judge", "render"),

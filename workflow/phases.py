@@ -125,10 +125,10 @@ class Files:
         return [f.format(env=env) for env in self.p.envs for f in patterns]
 
     def all_rows(self) -> list[str]:
-        return self._each(self.rows) + self._per_env(self.floors)
+        return self._each(self.rows) + self._per_env(self.floors) + self.all_sweeps()
 
     def all_rows_cards(self) -> list[str]:
-        return self._each(self.rows_card) + self._per_env(self.floors_card)
+        return [str(card_path(path)) for path in self.all_rows()]
 
     def all_pairs(self) -> list[str]:
         return _ancient(self._each(self.diagnostic("pairs.parquet")))

@@ -2,7 +2,7 @@
 # results give equal pages; `tdjepa page` by hand shows those that this machine measured.
 rule page:
     input:
-        rules.render.input,
+        RESULTS,
         times="workflow/expected_seconds.yaml",
         code=sources("page", *P.envs),
     output:

@@ -46,6 +46,8 @@ rule claims:
         FILES.evidence("claims.json"),
     log:
         FILES.log("claims"),
+    benchmark:
+        FILES.benchmark("claims")
     params:
         slice=tdjepa_params.slice_json(P.judge),
         seed=P.train_seeds[0],
@@ -67,6 +69,8 @@ rule tables:
         FILES.report("tables"),
     log:
         FILES.log("tables"),
+    benchmark:
+        FILES.benchmark("tables")
     params:
         slice=tdjepa_params.slice_json(P),
     message:
@@ -87,6 +91,8 @@ rule figures:
         FILES.report("figures"),
     log:
         FILES.log("figures"),
+    benchmark:
+        FILES.benchmark("figures")
     params:
         slice=tdjepa_params.slice_json(P),
     message:
@@ -105,6 +111,8 @@ rule numbers:
         FILES.report("numbers"),
     log:
         FILES.log("numbers"),
+    benchmark:
+        FILES.benchmark("numbers")
     params:
         slice=tdjepa_params.slice_json(P),
     message:

@@ -62,10 +62,18 @@ def inputs(p: Params) -> dict:
     def there(paths):
         return [Path(path) for path in paths if Path(path).exists()]
 
+    swept = [
+        path
+        for env in p.envs
+        for name, sweep in p.evaluate.sweeps.items()
+        if env in sweep.envs
+        for path in sorted(Path(layout.sweep(p.scale, name, env, "", "")).parent.glob("[!.]*.parquet"))
+    ]
+    floors = [layout.rows(p.scale, env, "floors") for env in p.envs]
     return {
         "stats": Path(layout.evidence(p.scale)),
         "claims": Path(layout.evidence(p.scale, "claims.json")),
-        "rows": there([*(layout.rows(*t) for t in trained), *(layout.rows(p.scale, env, "floors") for env in p.envs)]),
+        "rows": there([*(layout.rows(*t) for t in trained), *floors, *swept]),
         "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in trained),
         "cards": there(layout.episodes(p.scale, env).with_name("episodes.card.json") for env in p.envs),
         "curves": there(layout.training(*t) / "curve.csv" for t in trained),
