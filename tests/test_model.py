@@ -25,6 +25,16 @@ def test_the_encoder_equals_timms_own_forward(stem):
     torch.testing.assert_close(model.encoder(x), plain, atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("stem", [[], [8, 12]])
+def test_all_tokens_end_to_end_are_timms_features(stem):
+    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "tokens"})
+    model = build(cfg, head, 64, 10, seed=0).eval()
+    x = torch.randn(5, 64, 64, 3)
+    plain = model.encoder.vit.forward_features(model.encoder.stem(x.permute(0, 3, 1, 2)))  # (5, 16, 96), no CLS token
+    torch.testing.assert_close(model.encoder(x), plain.flatten(1), atol=2e-6, rtol=1e-5)
+    assert model.encode(torch.zeros(2, 3, 64, 64, 3, dtype=torch.uint8)).shape == (2, 3, cfg.latent)
+
+
 def test_gradients_of_the_encoder_equal_timms_own():
     cfg, head = small()
     model = build(cfg, head, 64, 10, seed=0)

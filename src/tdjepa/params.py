@@ -141,6 +141,9 @@ class Encoder(Record):
     stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
         description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
     )
+    readout: Literal["cls", "tokens"] = Field(
+        description="what the projector sees: the CLS token, as published, or all patch tokens end to end"
+    )
 
 
 class Predictor(Record):

@@ -1,4 +1,4 @@
-"""The encoder: a timm ViT whose CLS token is the embedding of a frame."""
+"""The encoder: a timm ViT whose CLS token, or all of its patch tokens, are the embedding of a frame."""
 
 from functools import partial
 
@@ -17,7 +17,11 @@ NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 
 
 
 class Encoder(nn.Module):
-    """(N, H, W, 3) frames, normalised or raw with the mean and std to normalise them with -> (N, width) CLS embeddings."""
+    """(N, H, W, 3) frames, normalised or raw with what normalises them -> (N, out): the CLS token, or all patch tokens.
+
+    Where something is must be gathered into the CLS token by attention, which a small model learns slowly; in the patch
+    tokens laid end to end it lies open from the first step.
+    """
 
     def __init__(self, cfg: EncoderParams, image_size: int):
         super().__init__()
@@ -43,11 +47,13 @@ class Encoder(nn.Module):
             embed_dim=cfg.width,
             depth=cfg.depth,
             num_heads=cfg.heads,
-            global_pool="token",
+            class_token=cfg.readout == "cls",
+            global_pool="token" if cfg.readout == "cls" else "",
             norm_layer=partial(nn.LayerNorm, eps=NORM_EPS),
         )
         nn.init.trunc_normal_(self.vit.pos_embed, std=cfg.position_std)
-        self.patch = cfg.patch
+        self.patch, self.readout = cfg.patch, cfg.readout
+        self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patch_embed.num_patches
 
     def forward(self, x, mean=None, std=None):
         vit, weight, bias = self.vit, self.vit.patch_embed.proj.weight, self.vit.patch_embed.proj.bias
@@ -61,6 +67,8 @@ class Encoder(nn.Module):
         if len(self.stem):
             x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)
         x = F.linear(patches(x, self.patch, weight.dtype), weight.flatten(1), bias)  # (N, P, width)
+        if self.readout == "tokens":
+            return vit.norm(vit.blocks(x + vit.pos_embed)).flatten(1)
         x = torch.cat([vit.cls_token.expand(len(x), -1, -1), x], 1) + vit.pos_embed
         for block in vit.blocks[:-1]:
             x = block(x)

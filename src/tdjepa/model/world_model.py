@@ -18,7 +18,7 @@ class WorldModel(nn.Module):
     def __init__(self, cfg: Model, head: str, image_size: int, block: int):
         super().__init__()
         self.encoder = Encoder(cfg.encoder, image_size)
-        self.projector = projector(cfg.encoder.width, cfg.projector, cfg.latent)
+        self.projector = projector(self.encoder.out, cfg.projector, cfg.latent)
         self.action_encoder = ActionEncoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)
         self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
