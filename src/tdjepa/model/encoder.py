@@ -55,14 +55,15 @@ class Encoder(nn.Module):
         self.patch, self.readout = cfg.patch, cfg.readout
         self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patch_embed.num_patches
 
-    def forward(self, x, mean=None, std=None):
+    def forward(self, x, mean=None, std=None, mix=None):
         vit, weight, bias = self.vit, self.vit.patch_embed.proj.weight, self.vit.patch_embed.proj.bias
         weight = weight.permute(0, 2, 3, 1)  # (width, p, p, C)
         if mean is not None:
             if len(self.stem) or torch.is_autocast_enabled(x.device.type):
                 x = (x.to(mean.dtype) - mean) * (1 / std)
+                x = x if mix is None else x @ mix
             else:  # into the patch map: small weights are normalised instead of large frames (too coarse in bf16)
-                weight = weight / std
+                weight = (weight if mix is None else weight @ mix.T) / std
                 bias = bias - (weight * mean).sum((1, 2, 3))
         if len(self.stem):
             x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)

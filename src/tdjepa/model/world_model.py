@@ -26,10 +26,11 @@ class WorldModel(nn.Module):
         # normalisation belongs to the weights: a checkpoint without it would see other frames and other actions
         for name, width in (("pixel_mean", 3), ("pixel_std", 3), ("action_mean", block), ("action_std", block)):
             self.register_buffer(name, torch.ones(width) if name.endswith("std") else torch.zeros(width))
+        self.register_buffer("pixel_mix", torch.eye(3) if cfg.normalisation == "whitened" else None)
 
     def encode(self, frames):
         """(..., H, W, 3) uint8 -> z (..., latent)"""
-        x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std)
+        x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std, self.pixel_mix)
         return self.projector(x).view(*frames.shape[:-3], -1)
 
     def standardise(self, blocks):
