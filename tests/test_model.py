@@ -25,6 +25,28 @@ def test_the_encoder_equals_timms_own_forward(stem):
     torch.testing.assert_close(model.encoder(x), plain, atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("stem", [[], [8, 12]])
+def test_all_tokens_end_to_end_are_timms_features(stem):
+    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "tokens"})
+    model = build(cfg, head, 64, 10, seed=0).eval()
+    x = torch.randn(5, 64, 64, 3)
+    plain = model.encoder.vit.forward_features(model.encoder.stem(x.permute(0, 3, 1, 2)))  # (5, 16, 96), no CLS token
+    torch.testing.assert_close(model.encoder(x), plain.flatten(1), atol=2e-6, rtol=1e-5)
+    assert model.encode(torch.zeros(2, 3, 64, 64, 3, dtype=torch.uint8)).shape == (2, 3, cfg.latent)
+
+
+@pytest.mark.parametrize("stem", [[], [8, 12]])
+def test_whitened_frames_are_mixed_before_the_encoder(stem):
+    """The mixing may be folded into the patch map, but means the same as mixing the frames."""
+    cfg, head = small(normalisation="whitened", encoder={"stem": stem, "patch": 16 >> len(stem)})
+    model = build(cfg, head, 64, 10, seed=0).eval()
+    model.pixel_mean.fill_(100.0), model.pixel_std.copy_(torch.tensor([30.0, 40.0, 50.0]))
+    model.pixel_mix.copy_(torch.randn(3, 3))
+    frames = torch.randint(0, 255, (4, 64, 64, 3), dtype=torch.uint8)
+    plain = (frames.float() - model.pixel_mean) / model.pixel_std @ model.pixel_mix
+    torch.testing.assert_close(model.encode(frames), model.projector(model.encoder(plain)), atol=1e-4, rtol=1e-4)
+
+
 def test_gradients_of_the_encoder_equal_timms_own():
     cfg, head = small()
     model = build(cfg, head, 64, 10, seed=0)

@@ -77,6 +77,7 @@ BAD = [
     (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "'two_room'"),
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
     (("recipes",), [{"when": {}, "train": {"batches": 3}}], "train.batches = 3", "no such key"),
+    (("recipes",), [{"when": {}, "terms": {"sigrek": {}}}], "method.terms.sigrek", "no such key"),
     (("train_seeds",), ["3072"], "train_seeds.0 = '3072'", "integer"),
     (("collect", "source"), {"two_room": "realesed"}, "collect.source.two_room = 'realesed'", "'released'"),
     (("collect", "storage"), "zipped", "collect.storage = 'zipped'", "'packed'"),
@@ -144,6 +145,21 @@ def test_recipes_apply_in_order_and_only_where_they_match(raw):
     lewm, tdjepa = (params.train_slice(p, "two_room", m, 1) for m in ("lewm", "tdjepa"))
     assert (lewm.train.batch, tdjepa.train.batch) == (8, 16)
     assert (lewm.model.encoder.depth, lewm.model.encoder.width) == (7, tdjepa.model.encoder.width)
+
+
+def test_a_recipe_changes_the_loss_terms_that_a_method_has_and_adds_none(raw):
+    raw["scales"]["desk"]["recipes"] = [
+        {"when": {"env": "cube"}, "terms": {"sigreg": {"weight": 0.5}, "temporal": {"weight": 2.0}}}
+    ]
+    p = params.resolve(raw, "desk")
+    plain, lewm, tdjepa = (
+        params.train_slice(p, env, method, 1).method.terms
+        for env, method in (("two_room", "tdjepa"), ("cube", "lewm"), ("cube", "tdjepa"))
+    )
+    assert plain == p.methods["tdjepa"].terms
+    assert (lewm.sigreg.weight, lewm.temporal) == (0.5, None)
+    assert tdjepa.sigreg == plain.sigreg.model_copy(update={"weight": 0.5})
+    assert tdjepa.temporal == plain.temporal.model_copy(update={"weight": 2.0})
 
 
 def test_a_slice_holds_what_its_job_needs_and_nothing_else(raw):

@@ -154,3 +154,16 @@ def test_checkpoints_that_do_not_fit_are_refused(trained, tmp_path):
         file.write(b"12345678")
     with pytest.raises(UserError, match=r"epoch_02\.safetensors: sha256 .* is not the card's"):
         checkpoint.load(tmp_path / source.name)
+
+
+def test_whitening_makes_colours_uncorrelated_and_brings_a_rare_one_out():
+    colours = np.repeat([[255.0, 255, 255], [143, 163, 184], [78, 126, 255]], [960, 37, 3], 0)  # table, block, agent
+    colours = (colours - colours.mean(0)) / colours.std(0)
+    white = colours @ training.whitening(colours)
+    values = np.linalg.eigvalsh(white.T @ white / len(white))
+    np.testing.assert_allclose(
+        values[1:], 1.0, atol=1e-6
+    )  # three colours span a plane: the third direction stays empty
+    power = (white**2).sum(1)
+    assert power[-3:].sum() > 0.9 * power[960:-3].sum()
+    assert (colours[-3:] ** 2).sum() < 0.2 * (colours[960:-3] ** 2).sum()

@@ -144,6 +144,9 @@ class Encoder(Record):
     stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
         description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
     )
+    readout: Literal["cls", "tokens"] = Field(
+        description="what the projector sees: the CLS token, as published, or all patch tokens end to end"
+    )
 
 
 class Predictor(Record):
@@ -162,7 +165,9 @@ class Head(Record):
 
 
 class Model(Record):
-    normalisation: Literal["imagenet", "dataset"]
+    normalisation: Literal["imagenet", "dataset", "whitened"] = Field(
+        description="of the frames: ImageNet's moments, the training frames' own, or those with the channels decorrelated too"
+    )
     latent: Count
     projector: Count
     action_smooth: Count
@@ -362,11 +367,12 @@ class When(Record):
 
 
 class Recipe(Record):
-    """An overlay of `train` and `model` for some environments or methods; later recipes win."""
+    """An overlay of `train`, `model` and a method's `terms` for some environments or methods; later recipes win."""
 
     when: When
     train: dict[str, Any] = {}
     model: dict[str, Any] = {}
+    terms: dict[str, Any] = Field({}, description="loss terms; of these only the ones that a method has")
 
 
 # How it is planned and judged -----------------------------------------------------------------------------------------
@@ -689,15 +695,17 @@ def mine_slice(p: Params, env: str) -> MineSlice:
 
 def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
     train, model = p.train.model_dump(mode="json"), p.model.model_dump(mode="json")
+    terms = p.methods[method].terms.model_dump(mode="json")
     for recipe in p.recipes:
         if recipe.when.env in (None, env) and recipe.when.method in (None, method):
             train, model = merge(train, recipe.train), merge(model, recipe.model)
+            absent = {name for name, term in terms.items() if term is None}
+            terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
     data = {
         "env": env,
         "method_name": method,
-        "method": p.methods[method]
-        .model_copy(update={"envs": None})
-        .model_dump(mode="json"),  # no reason to train again
+        # `envs` is no reason to train again
+        "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "terms": terms},
         "seed": seed,
         "frameskip": p.mine.frameskip,
         "model": model,

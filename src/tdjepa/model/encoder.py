@@ -1,4 +1,4 @@
-"""The encoder: a timm ViT whose CLS token is the embedding of a frame."""
+"""The encoder: a timm ViT whose CLS token, or all of its patch tokens, are the embedding of a frame."""
 
 from functools import partial
 
@@ -17,7 +17,11 @@ NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 
 
 
 class Encoder(nn.Module):
-    """(N, H, W, 3) frames, normalised or raw with the mean and std to normalise them with -> (N, width) CLS embeddings."""
+    """(N, H, W, 3) frames, normalised or raw with what normalises them -> (N, out): the CLS token, or all patch tokens.
+
+    Where something is must be gathered into the CLS token by attention, which a small model learns slowly; in the patch
+    tokens laid end to end it lies open from the first step.
+    """
 
     def __init__(self, cfg: EncoderParams, image_size: int):
         super().__init__()
@@ -43,24 +47,29 @@ class Encoder(nn.Module):
             embed_dim=cfg.width,
             depth=cfg.depth,
             num_heads=cfg.heads,
-            global_pool="token",
+            class_token=cfg.readout == "cls",
+            global_pool="token" if cfg.readout == "cls" else "",
             norm_layer=partial(nn.LayerNorm, eps=NORM_EPS),
         )
         nn.init.trunc_normal_(self.vit.pos_embed, std=cfg.position_std)
-        self.patch = cfg.patch
+        self.patch, self.readout = cfg.patch, cfg.readout
+        self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patch_embed.num_patches
 
-    def forward(self, x, mean=None, std=None):
+    def forward(self, x, mean=None, std=None, mix=None):
         vit, weight, bias = self.vit, self.vit.patch_embed.proj.weight, self.vit.patch_embed.proj.bias
         weight = weight.permute(0, 2, 3, 1)  # (width, p, p, C)
         if mean is not None:
             if len(self.stem) or torch.is_autocast_enabled(x.device.type):
                 x = (x.to(mean.dtype) - mean) * (1 / std)
+                x = x if mix is None else x @ mix
             else:  # into the patch map: small weights are normalised instead of large frames (too coarse in bf16)
-                weight = weight / std
+                weight = (weight if mix is None else weight @ mix.T) / std
                 bias = bias - (weight * mean).sum((1, 2, 3))
         if len(self.stem):
             x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)
         x = F.linear(patches(x, self.patch, weight.dtype), weight.flatten(1), bias)  # (N, P, width)
+        if self.readout == "tokens":
+            return vit.norm(vit.blocks(x + vit.pos_embed)).flatten(1)
         x = torch.cat([vit.cls_token.expand(len(x), -1, -1), x], 1) + vit.pos_embed
         for block in vit.blocks[:-1]:
             x = block(x)

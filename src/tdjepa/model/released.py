@@ -227,7 +227,8 @@ def model_of(config: Config, ours: Model, source: Path) -> Model:
         "projector": config.projector.hidden_dim,
         "action_smooth": config.action_encoder.smoothed_dim,
         "action_mlp": config.action_encoder.mlp_scale,
-        "encoder": {"patch": config.encoder.patch_size, "width": width, "depth": depth, "heads": heads, "stem": []},
+        "encoder": {"patch": config.encoder.patch_size, "width": width, "depth": depth, "heads": heads, "stem": []}
+        | {"readout": "cls"},
         "predictor": {
             "width": p.hidden_dim,
             "depth": p.depth,
@@ -423,6 +424,7 @@ def run_export(source: Path, out: Path, style: str = "old") -> dict:
     obstacles = {
         f"the temporal head {cfg.method.head!r}": cfg.method.head != "none",
         f"the convolutional stem {list(m.encoder.stem)}": bool(m.encoder.stem),
+        "an embedding of all patch tokens": m.encoder.readout != "cls",
         "frames normalised with the data's own moments": m.normalisation != "imagenet",
         f"a predictor of width {m.predictor.width} on latents of {m.latent}": m.predictor.width != m.latent,
     }

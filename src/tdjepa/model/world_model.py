@@ -18,7 +18,7 @@ class WorldModel(nn.Module):
     def __init__(self, cfg: Model, head: str, image_size: int, block: int):
         super().__init__()
         self.encoder = Encoder(cfg.encoder, image_size)
-        self.projector = projector(cfg.encoder.width, cfg.projector, cfg.latent)
+        self.projector = projector(self.encoder.out, cfg.projector, cfg.latent)
         self.action_encoder = ActionEncoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)
         self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
@@ -26,10 +26,11 @@ class WorldModel(nn.Module):
         # normalisation belongs to the weights: a checkpoint without it would see other frames and other actions
         for name, width in (("pixel_mean", 3), ("pixel_std", 3), ("action_mean", block), ("action_std", block)):
             self.register_buffer(name, torch.ones(width) if name.endswith("std") else torch.zeros(width))
+        self.register_buffer("pixel_mix", torch.eye(3) if cfg.normalisation == "whitened" else None)
 
     def encode(self, frames):
         """(..., H, W, 3) uint8 -> z (..., latent)"""
-        x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std)
+        x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std, self.pixel_mix)
         return self.projector(x).view(*frames.shape[:-3], -1)
 
     def standardise(self, blocks):
