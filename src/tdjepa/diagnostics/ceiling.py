@@ -59,7 +59,9 @@ class SimulatorPlanner:
             return torch.from_numpy(self.distance(ends, self.goals[i]))
 
         generator = torch_stream(self.plan_seed, "plan", *self.keys[i], plan)
-        best = cem(cost, self.planner, self.refinements, self.frameskip * self.env.action_dim, generator)
+        block = self.frameskip * self.env.action_dim
+        unbounded = torch.full((block,), -torch.inf), torch.full((block,), torch.inf)  # CEM never clips
+        best = cem(cost, self.planner, self.refinements, block, generator, unbounded)
         actions = self.raw(best[None, : self.planner.receding])  # (1, receding * frameskip, A)
         self.states[i] = self.simulate(self.states[i], actions)[0]
         return actions.reshape(self.planner.receding, self.frameskip, -1)
