@@ -187,6 +187,7 @@ class Health(Record):
 class Train(Record):
     epochs: Count
     steps_per_epoch: Annotated[int, Field(ge=0)] = Field(description="optimiser steps; 0 = every window once")
+    step_factor: Positive = Field(description="multiplies steps_per_epoch (not 0): equal CPU time for unequal steps")
     batch: Annotated[int, Field(ge=2)]
     accumulate: Count
     lr: Positive
