@@ -199,6 +199,11 @@ class Train(Record):
     precision: Literal["auto", "fp32", "bf16"]
     device: Device
 
+    @property
+    def steps(self) -> int:
+        """Optimiser steps an epoch; 0 = every window once."""
+        return max(1, round(self.steps_per_epoch * self.step_factor)) if self.steps_per_epoch else 0
+
 
 class Runtime(Record):
     """How the work is done, not what comes out: no number depends on it, so a change here runs nothing again."""

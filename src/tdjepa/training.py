@@ -53,7 +53,7 @@ def run(
     data, train, window = open_store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
     first = windows.starts(data.length, data.offset, np.asarray(parts["train"]), window, cfg.frameskip)
-    per_epoch = round(train.steps_per_epoch * train.step_factor) or len(first) // (train.batch * train.accumulate)
+    per_epoch = train.steps or len(first) // (train.batch * train.accumulate)
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
     accumulate, before = train.accumulate * cfg.method.passes, cfg.begun * per_epoch

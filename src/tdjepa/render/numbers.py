@@ -102,7 +102,7 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
     for method in _all_methods(inputs):
         known = method in p.methods
         values[f"{camel(method)}Window"] = p.methods[method].window if known else NOT_RUN
-        steps = train_slice(p, p.envs[0], method, p.train_seeds[0]).train.steps_per_epoch if known else None
+        steps = train_slice(p, p.envs[0], method, p.train_seeds[0]).train.steps if known else None
         words = {None: NOT_RUN, 0: "every window once"}
         values[f"{camel(method)}Steps"] = words.get(steps, f"{steps} optimiser steps")
     for name, value in values.items():
