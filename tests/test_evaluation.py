@@ -157,7 +157,10 @@ def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, t
         assert len(same) == n
         assert (same.final_distance_x == same.final_distance_y).all()
     judged = rows.read([tmp_path / "s.parquet", tmp_path / "m.parquet"])
-    assert len(judged) == len(main)
+    assert judged.groupby("setting").size().to_dict() == {"blend": len(table), "main": len(main)}
+    cells = judged.groupby(rows.CELL).setting.nunique()
+    assert len(cells) == len(expected) + main.groupby(["cost", "epoch"]).ngroups
+    assert (cells == 1).all()  # no cell mixes the two
 
 
 @pytest.mark.parametrize(("solver", "refinements"), [("mppi", 2), ("gradient", 2)])
