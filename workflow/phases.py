@@ -49,6 +49,10 @@ class Files:
         self.last_checkpoint = self.checkpoints()[-1]
         self.last_card = self.checkpoint_cards()[-1]
 
+    def envs_from(self, source: str) -> str:
+        """The environments with that source of demonstrations, as a pattern; one that matches nothing if there are none."""
+        return "|".join(env for env, word in self.p.collect.source.items() if word == source) or "(?!)"
+
     def log(self, name: str) -> str:
         return f"results/{self.scale}/logs/{name}.log"
 

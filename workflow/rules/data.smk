@@ -1,9 +1,4 @@
 # Demonstrations and what is mined from them. Where those of an environment come from is one word, collect.source.
-def from_source(source):
-    """The environments with that source, as a pattern; one that matches nothing if there are none."""
-    return "|".join(e for e, s in P.collect.source.items() if s == source) or "(?!)"
-
-
 rule collect:
     input:
         code=lambda w: sources("collect", w.env),
@@ -15,7 +10,7 @@ rule collect:
     benchmark:
         FILES.benchmark("collect_{env}")
     wildcard_constraints:
-        env=from_source("generated"),
+        env=FILES.envs_from("generated"),
     resources:
         mem_mb=4000,
         runtime=1440,
@@ -36,7 +31,7 @@ rule fetch:
     log:
         FILES.log("fetch_{env}"),
     wildcard_constraints:
-        env=from_source("released"),
+        env=FILES.envs_from("released"),
     resources:
         mem_mb=8000,
         runtime=1440,

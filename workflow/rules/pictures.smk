@@ -41,7 +41,8 @@ rule landscape:
         card=FILES.last_card,
         code=lambda w: sources("picture", w.env),
     output:
-        [FILES.picture(f"landscape.{kind}") for kind in ("pdf", "png")],
+        pdf=FILES.picture("landscape.pdf"),
+        png=FILES.picture("landscape.png"),
     log:
         FILES.log("landscape_{env}_{method}_{seed}"),
     params:
@@ -52,5 +53,5 @@ rule landscape:
     message:
         "landscape {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
-        "python -m tdjepa landscape --slice {params.slice:q} --checkpoints {params.checkpoints:q} --out {output[0]:q}"
+        "python -m tdjepa landscape --slice {params.slice:q} --checkpoints {params.checkpoints:q} --out {output.pdf:q}"
         " >{log:q} 2>&1"
