@@ -18,7 +18,7 @@ def small(scale="desk", head="mrn", **changes):
 
 @pytest.mark.parametrize("stem", [[], [8, 12]])
 def test_the_encoder_equals_timms_own_forward(stem):
-    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem)})
+    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "cls", "depth": 2})
     model = build(cfg, head, 64, 10, seed=0).eval()
     x = torch.randn(5, 64, 64, 3)
     plain = model.encoder.vit(model.encoder.stem(x.permute(0, 3, 1, 2)))
@@ -48,7 +48,7 @@ def test_whitened_frames_are_mixed_before_the_encoder(stem):
 
 
 def test_gradients_of_the_encoder_equal_timms_own():
-    cfg, head = small()
+    cfg, head = small(encoder={"readout": "cls", "depth": 2})
     model = build(cfg, head, 64, 10, seed=0)
     x = torch.randn(4, 64, 64, 3)
     weight = torch.randn(96)
@@ -93,13 +93,15 @@ def test_a_rollout_is_one_prediction_after_the_other(real, actions):
     torch.testing.assert_close(model.rollout(z, c, first), plain, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("readout", ["cls", "tokens"])
 @pytest.mark.parametrize("stem", [[], [8, 12]])
-def test_frames_are_encoded_as_the_plain_way_does(stem):
+def test_frames_are_encoded_as_the_plain_way_does(stem, readout):
     """Normalisation inside the patch map and the shortcuts of the last block: same latents, same gradients."""
-    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem)})
+    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": readout})
     model = build(cfg, head, 64, 10, seed=0).eval()  # the batch norm of a few similar frames would magnify rounding
     model.pixel_mean.copy_(torch.tensor([240.0, 200.0, 130.0]))
     model.pixel_std.copy_(torch.tensor([20.0, 45.0, 60.0]))
+    model.pixel_mix.copy_(torch.eye(3) + 0.3 * torch.randn(3, 3))
     frames = torch.randint(0, 256, (2, 3, 64, 64, 3), dtype=torch.uint8)
     upstream, results = torch.randn(2, 3, cfg.latent), []
     for encode, x in ((model.encode, frames), (PlainWay(model).encode, frames.permute(0, 1, 4, 2, 3))):

@@ -142,9 +142,10 @@ class PlainWay:
         """(..., 3, H, W) uint8 -> (..., latent)"""
         m, x = self.model, frames.flatten(0, -4).float() / 255
         x = (x - m.pixel_mean.view(3, 1, 1) / 255) / (m.pixel_std.view(3, 1, 1) / 255)
-        if len(m.encoder.stem):
-            x = m.encoder.stem(x)
-        return m.projector(m.encoder.vit(x)).view(*frames.shape[:-3], -1)
+        if m.pixel_mix is not None:
+            x = torch.einsum("nchw,cd->ndhw", x, m.pixel_mix)
+        x = m.encoder.vit(m.encoder.stem(x))  # (N, width), or (N, P, width) if all tokens are read
+        return m.projector(x.flatten(1)).view(*frames.shape[:-3], -1)
 
     def rollout(self, z, c, first=None):
         """Step after step, each a prediction from the last `history` latents and their actions."""
