@@ -155,6 +155,23 @@ def test_shorter_rollouts_are_the_beginning_of_longer_ones(smoke):
         torch.testing.assert_close(parts[2], parts[5][:, :2])
 
 
+def test_the_first_step_of_a_rollout_is_the_one_step_prediction(smoke):
+    """Shared instead of computed twice: the same value and gradients, with BatchNorm in training mode too."""
+    model = awake(build(smoke.model, "none", 32, 10, seed=0)).train()
+    z, blocks = torch.randn(6, 8, smoke.model.latent, requires_grad=True), torch.randn(6, 7, 10)
+
+    def gradients(z_next, z_hat):
+        loss = prediction.one_step(z_next, z[:, 1:4], False) + prediction.rollout(z_hat, z[:, 3:], (5,))
+        return torch.autograd.grad(loss, [z, *model.predictor.parameters()])
+
+    batch = Batch(model, smoke.methods["tdjepa"], z, model.action_encoder(blocks), 0, 0, 1)
+    shared = gradients(batch.next, batch.rollout(5))
+    c = model.action_encoder(blocks)
+    apart = gradients(model.predict(z[:, :3], c[:, :3]), model.rollout(z[:, :3], c))
+    for a, b in zip(shared, apart, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-4)
+
+
 def test_open_loop_weighs_step_k_with_k():
     z_hat, z = torch.zeros(2, 3, 4), torch.tensor([1.0, 2.0, 3.0]).view(1, 3, 1).expand(2, 3, 4)
     assert float(prediction.open_loop(z_hat, z, False)) == pytest.approx((1 * 1 + 2 * 4 + 3 * 9) / 6)

@@ -7,6 +7,7 @@ them all. A method that combines them otherwise needs no code; a new term needs 
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from tdjepa.streams import stream, torch_stream
 
 @dataclass
 class Batch:
-    """What the terms share: latents, action embeddings, and one open-loop rollout for all who need it."""
+    """What the terms share: latents, action embeddings, one-step predictions and one open-loop rollout for all."""
 
     model: WorldModel
     method: Method
@@ -51,15 +52,21 @@ class Batch:
         """The real latents of the first frames after the context. -> (B, steps, D)"""
         return self.z[:, self.history : self.history + steps]
 
+    @cached_property
+    def next(self):
+        """The latents predicted one step after each context frame. -> (B, history, D)"""
+        return self.model.predict(self.z[:, : self.history], self.c[:, : self.history])
+
     def rollout(self, steps: int):
         """What the model makes of the logged actions, from the context frames on. -> (B, steps, D)"""
         if self._rolled is None or self._rolled.shape[1] < steps:
-            self._rolled = self.model.rollout(self.z[:, : self.history], self.c[:, : self.history - 1 + steps])
+            z, c = self.z[:, : self.history], self.c[:, : self.history - 1 + steps]
+            self._rolled = self.model.rollout(z, c, self.next[:, -1])
         return self._rolled[:, :steps]
 
 
 def one_step(b: Batch, t: OneStep):
-    return prediction.one_step(b.model.predict, b.z, b.c, b.history, t.targets == "detached")
+    return prediction.one_step(b.next, b.z[:, 1 : b.history + 1], t.targets == "detached")
 
 
 def rollout(b: Batch, t: Rollout):

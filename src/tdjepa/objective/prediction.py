@@ -5,10 +5,9 @@ import torch
 import torch.nn.functional as F
 
 
-def one_step(predict, z, c, history: int, detach: bool):
-    """Mean square error of the next latents of the context frames. z (B, T, D), c (B, T-1, E) -> scalar"""
-    target = z[:, 1 : history + 1]
-    return F.mse_loss(predict(z[:, :history], c[:, :history]), target.detach() if detach else target)
+def one_step(z_hat, z_next, detach: bool):
+    """Mean square error of the next latents of the context frames. z_hat (B, h, D), z_next (B, h, D) -> scalar"""
+    return F.mse_loss(z_hat, z_next.detach() if detach else z_next)
 
 
 def rollout(z_hat, z_future, horizons: tuple[int, ...]):
