@@ -319,6 +319,8 @@ TRAINED_BY = {  # head -> the term that trains it
 GIVEN_BY = {  # cost -> the heads that can give it; a cost that is not here needs none
     "d_psi": ("mrn", "symmetric"),
     "blend": ("mrn", "symmetric"),
+    "hard_gate": ("mrn", "symmetric"),
+    "soft_gate": ("mrn", "symmetric"),
     "rc_aux": ("budget_reachability",),
 }
 
