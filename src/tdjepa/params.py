@@ -538,8 +538,8 @@ class Params(Record):
                 )
             if "rc_aux" in method.costs and self.evaluate.planner.horizon > MAX_BUDGET:
                 problems.append(
-                    f"evaluate.planner.horizon: {self.evaluate.planner.horizon} exceeds the {MAX_BUDGET} steps that "
-                    f"the head of methods.{name} knows; shorten it or drop rc_aux from methods.{name}.costs"
+                    f"methods.{name}.costs: rc_aux knows {MAX_BUDGET} steps, but evaluate.planner.horizon is "
+                    f"{self.evaluate.planner.horizon}; shorten that or drop rc_aux"
                 )
             if name in self.methods_run and method.continues:
                 problems += [f"methods.{name}.continues: {why}" for why in self._why_not(name, method.continues)]
