@@ -113,7 +113,9 @@ def test_a_plan_must_not_be_longer_than_the_head_of_its_cost_knows(raw):
     raw["scales"]["paper"]["methods"] = {"rc_aux": {"costs": ["rc_aux"]}}
     assert params.resolve(raw, "paper").methods["rc_aux"].costs == ("rc_aux",)
     raw["scales"]["paper"]["evaluate"] = {"planner": {"horizon": 6}}
-    with pytest.raises(UserError, match=r"rc_aux\.costs: rc_aux knows 5 steps, but evaluate\.planner\.horizon is 6"):
+    with pytest.raises(
+        UserError, match=r"rc_aux\.costs: rc_aux knows plans of 5 steps, but the planner's horizon is 6"
+    ):
         params.resolve(raw, "paper")
 
 

@@ -538,7 +538,7 @@ class Params(Record):
                 )
             if "rc_aux" in method.costs and self.evaluate.planner.horizon > MAX_BUDGET:
                 problems.append(
-                    f"methods.{name}.costs: rc_aux knows {MAX_BUDGET} steps, but evaluate.planner.horizon is "
+                    f"methods.{name}.costs: rc_aux knows plans of {MAX_BUDGET} steps, but the planner's horizon is "
                     f"{self.evaluate.planner.horizon}; shorten that or drop rc_aux"
                 )
             if name in self.methods_run and method.continues:
