@@ -536,11 +536,6 @@ class Params(Record):
                 problems.append(
                     f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}"
                 )
-            if "rc_aux" in method.costs and self.evaluate.planner.horizon > MAX_BUDGET:
-                problems.append(
-                    f"methods.{name}.costs: rc_aux knows plans of {MAX_BUDGET} steps, but the planner's horizon is "
-                    f"{self.evaluate.planner.horizon}; shorten that or drop rc_aux"
-                )
             if name in self.methods_run and method.continues:
                 problems += [f"methods.{name}.continues: {why}" for why in self._why_not(name, method.continues)]
         problems += [
@@ -663,6 +658,11 @@ class EvaluateSlice(Record):
                 raise ValueError(
                     f"evaluate.planner.horizon: {cell.planner.horizon} model steps of {self.frameskip} are longer than "
                     f"evaluate.budget: {self.evaluate.budget} environment steps"
+                )
+            if cell.cost == "rc_aux" and cell.planner.horizon > MAX_BUDGET:
+                raise ValueError(
+                    f"evaluate.planner.horizon: {cell.planner.horizon} exceeds the {MAX_BUDGET} steps that the head of "
+                    f"{self.method_name} knows; shorten it or drop rc_aux from methods.{self.method_name}.costs"
                 )
         return self
 
