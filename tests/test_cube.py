@@ -16,8 +16,9 @@ needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; 
 EPISODES, STEPS = 6, 200
 
 
-def settings(episodes: int, max_steps: int) -> CollectSlice:
-    data = CubeData(episodes=episodes, max_steps=max_steps, action_noise=0.1, image_size=32)
+def settings(episodes: int, max_steps: int, carry_share: float = 0.0, action_noise: float = 0.1) -> CollectSlice:
+    noise = {"action_noise": action_noise, "carry_share": carry_share}
+    data = CubeData(episodes=episodes, max_steps=max_steps, image_size=32, **noise)
     return CollectSlice(env="cube", seed=5, min_length=26, goal_offset=25, data=data)
 
 
@@ -95,7 +96,7 @@ def test_actions_are_those_of_the_librarys_expert(library_env, monkeypatch):
         return place
 
     monkeypatch.setattr(simulation, "new_target", new_target)
-    states, actions, _, reached = cube.demonstrate(stream(0, "test"), 150, action_noise=0.0)
+    states, actions, _, reached = cube.demonstrate(stream(0, "test"), settings(1, 150, action_noise=0.0).data)
     assert len(reached) > 0
     oracle = CubeMarkovOracle(env=library_env, min_norm=0.4)
 
@@ -124,6 +125,20 @@ def test_the_expert_succeeds_and_few_goals_are_trivial(demos):
     assert 0.05 < demos.facts["lifted_share"] < 0.95
     assert collect.trivial(make("cube"), demos, 25).mean() < 0.30
     assert np.abs(np.nan_to_num(demos.action)).max() <= 1
+
+
+def test_a_cube_that_is_carried_about_goes_everywhere_in_a_closed_hand():
+    demos = make("cube").demonstrations(settings(4, 120, carry_share=1.0))
+    state = demos.state.reshape(4, 121, -1)
+    held = np.linalg.norm(state[..., cube.CUBE] - state[..., cube.EFFECTOR], axis=-1) < 0.03
+    assert len(demos.reached) == 0  # no target, no success and no failure
+    assert (held.any(1) & (held.mean(1) > 0.4)).all()  # every expert got hold of it and mostly kept it
+    assert collect.trivial(make("cube"), demos, 25).mean() < 0.2
+    action = demos.action.reshape(4, 121, 5)[held]
+    assert np.nanmean(action, 0)[4] > 0.4  # so that a plan's mean action keeps the hand closed
+    moved = np.diff(state[..., cube.EFFECTOR], axis=1)[held[:, :-1]]
+    apart = np.corrcoef(moved.T) - np.eye(3)
+    assert np.abs(apart).max() < 0.5  # the directions are not bound to each other, as an expert's are
 
 
 def test_success_is_the_librarys(library_env):

@@ -76,6 +76,9 @@ class CubeData(Record):
     action_noise: Weight = Field(
         description="most noise of an episode; its level is drawn from 0 to this: std on x, y, z, 3x on yaw, 10x on the gripper"
     )
+    carry_share: Share = Field(
+        description="episodes in which the expert, whenever it holds the cube, carries it about at random"
+    )
     image_size: ImageSize
 
 

@@ -23,7 +23,7 @@ SIZE = 64
 STEPS = {"reacher": 200, "cube": 100}  # of an episode; the library draws a Cube frame in a fifth of a second
 DATA = {  # of ours; the library collects one episode
     "reacher": ReacherData(episodes=20, max_steps=STEPS["reacher"], image_size=SIZE),
-    "cube": CubeData(episodes=5, max_steps=STEPS["cube"], action_noise=0.1, image_size=SIZE),
+    "cube": CubeData(episodes=5, max_steps=STEPS["cube"], action_noise=0.1, carry_share=0.0, image_size=SIZE),
 }
 LIBRARY = {
     "reacher": ("swm/ReacherDMControl-v0", {"task": "qpos_match"}),

@@ -17,7 +17,7 @@ import numpy as np
 
 from tdjepa.envs.base import Demonstrations
 from tdjepa.envs.gl import Renderer, coarsened, mujoco
-from tdjepa.params import CollectSlice
+from tdjepa.params import CollectSlice, CubeData
 from tdjepa.streams import stream
 
 REACHED = 0.04  # m
@@ -26,6 +26,14 @@ CELL = 0.4  # m, over the image size: at 64 px vertices are merged within 6 mm, 
 NOISE = np.array([1.0, 1.0, 1.0, 3.0, 10.0])  # of the five actions, relative to the episode's noise level
 MIN_NORM = 0.4  # the expert does not slow down before a place that it heads for
 PATIENCE = 100  # steps on one target after which the expert has failed; it takes 64 (median), 115 (95th percentile)
+
+# Carrying the cube about. Where a gripper action does not matter to its model, CEM's plan scatters it by half the data's std
+# around the data's mean, and one that opens drops the cube. So the hand presses, and opens without haste: mean 0.5, std 0.5.
+HELD = 0.02  # m at most between the cube and the middle of the fingers; the expert's own limit
+CARRY_MEAN, CARRY_STD = np.array([0.0, 0.0, 0.0, 0.0, 0.8]), np.array([0.6, 0.6, 0.6, 0.4, 0.3])
+MEMORY = 0.7  # of the noise around CARRY_MEAN, from step to step
+PULL = 0.5  # added at the edge of the workspace, towards its middle
+OPENING = -0.3  # relative to the present opening; the expert says -1
 
 # a state: positions (arm 6, gripper 8, cube 7), velocities, the solver's first guess, the gripper's late pose
 POSITIONS, CUBE, EFFECTOR, ROTATION, WIDTH = slice(0, 21), slice(14, 17), slice(61, 64), slice(64, 73), 73
@@ -47,10 +55,12 @@ class Cube:
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
         """OGBench's Markovian expert with noise; whenever it is done it gets a new target, so the cube keeps moving.
 
+        A share of the episodes only carries the cube about, wherever coloured noise takes it.
+
         `goal` is an episode's last target; `reached` is about all of them but those that the episode's end cut short.
         """
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
-        episodes = [demonstrate(rng, cfg.data.max_steps, cfg.data.action_noise) for rng in rngs]
+        episodes = [demonstrate(rng, cfg.data) for rng in rngs]
         states, actions, targets, reached = zip(*episodes, strict=True)
         none = np.full((1, 5), np.nan, np.float32)
         goal = np.stack([state[-1] for state in states])
@@ -171,27 +181,48 @@ class Simulation:
         self.scene.pre_step()  # observes
         return self.expert.select_action(None, self.scene._prev_ob_info)
 
+    def holds(self) -> bool:
+        """Whether the cube, as the expert last saw it, is between the fingers."""
+        seen = self.scene._prev_ob_info
+        near = np.linalg.norm(seen["privileged/block_0_pos"] - seen["proprio/effector_pos"]) <= HELD
+        return bool(near and seen["proprio/gripper_contact"][0] > 0.5)
+
+    def to_the_middle(self) -> np.ndarray:
+        """The way from the gripper to the middle of the workspace, 1 from its edges. -> (3,)"""
+        low, high = self.scene._workspace_bounds
+        return ((low + high) / 2 - self.scene._prev_ob_info["proprio/effector_pos"]) * 2 / (high - low)
+
     def _place(self, rng: np.random.Generator, bounds: np.ndarray):
         position = np.array([*rng.uniform(*bounds), CUBE_Z])
         return position, self.SO3.from_z_radians(rng.uniform(0, 2 * np.pi)).wxyz
 
 
-def demonstrate(rng: np.random.Generator, steps: int, action_noise: float):
-    """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool"""
+def demonstrate(rng: np.random.Generator, data: CubeData):
+    """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool
+
+    An episode that carries the cube about is after no target, so it reaches and misses none.
+    """
     simulation = _simulation()
     simulation.start(rng)
     target = simulation.new_target(rng)
-    level = rng.uniform(0, action_noise)
+    level, carries, walk = rng.uniform(0, data.action_noise), rng.uniform() < data.carry_share, rng.normal(size=5)
     states, actions, reached = [simulation.state()], [], []
-    for _ in range(steps):
-        action = simulation.advise() + rng.normal(0, level * NOISE)
+    for _ in range(data.max_steps):
+        action = simulation.advise()
+        if carries:
+            action[4] = max(action[4], OPENING)
+        action += rng.normal(0, level * NOISE)
+        walk = MEMORY * walk + rng.normal(0, np.sqrt(1 - MEMORY**2), 5)
+        if carries and simulation.holds():
+            action = CARRY_MEAN + CARRY_STD * walk
+            action[:3] += PULL * simulation.to_the_middle()
         actions.append(np.clip(action, -1, 1).astype(np.float32))
         if simulation.expert.done:
-            reached.append(at(states[-1], target))
+            reached += [] if carries else [at(states[-1], target)]
             target = simulation.new_target(rng)
         simulation.step(actions[-1])
         states.append(simulation.state())
-    if simulation.expert._step > PATIENCE:
+    if simulation.expert._step > PATIENCE and not carries:
         reached.append(at(states[-1], target))
     return np.array(states), np.array(actions), target, np.array(reached, bool)
 
