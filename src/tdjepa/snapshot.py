@@ -71,6 +71,7 @@ def deliver(folder: Path, out: Path) -> None:
     """Copy what waits in `folder` to its final place, then remove the folder. Killed half-way it can be done again."""
     for path in sorted(folder.iterdir(), key=lambda path: (path.name.endswith(".card.json"), path.name)):  # cards last
         if path.name != "snapshot.safetensors" and not path.name.startswith("."):
+            sweep(out / path.name)  # of a delivery that was killed
             with publish(out / path.name) as temporary:
                 shutil.copyfile(path, temporary)
     shutil.rmtree(folder)
