@@ -96,8 +96,9 @@ def test_actions_are_those_of_the_librarys_expert(library_env, monkeypatch):
         return place
 
     monkeypatch.setattr(simulation, "new_target", new_target)
-    states, actions, _, reached = cube.demonstrate(stream(0, "test"), settings(1, 150, action_noise=0.0).data)
+    states, actions, _, reached, carries = cube.demonstrate(stream(0, "test"), settings(1, 150, action_noise=0.0).data)
     assert len(reached) > 0
+    assert not carries
     oracle = CubeMarkovOracle(env=library_env, min_norm=0.4)
 
     def aim():
@@ -121,7 +122,8 @@ def test_the_expert_succeeds_and_few_goals_are_trivial(demos):
     assert demos.reached.mean() >= 0.92
     assert demos.facts["targets"] == len(demos.reached)
     assert demos.facts["targets_reached"] == demos.reached.sum()
-    assert demos.facts["targets_per_episode"] == len(demos.reached) / EPISODES
+    assert demos.facts["targets_per_pursuing_episode"] == len(demos.reached) / EPISODES
+    assert demos.facts["carry_share"] == {"asked": 0.0, "realised": 0.0}
     assert 0.05 < demos.facts["lifted_share"] < 0.95
     assert collect.trivial(make("cube"), demos, 25).mean() < 0.30
     assert np.abs(np.nan_to_num(demos.action)).max() <= 1
@@ -132,6 +134,7 @@ def test_a_cube_that_is_carried_about_goes_everywhere_in_a_closed_hand():
     state = demos.state.reshape(4, 121, -1)
     held = np.linalg.norm(state[..., cube.CUBE] - state[..., cube.EFFECTOR], axis=-1) < 0.03
     assert len(demos.reached) == 0  # no target, no success and no failure
+    assert demos.facts["carry_share"]["realised"] == 1
     assert (held.any(1) & (held.mean(1) > 0.4)).all()  # every expert got hold of it and mostly kept it
     assert collect.trivial(make("cube"), demos, 25).mean() < 0.2
     action = demos.action.reshape(4, 121, 5)[held]

@@ -61,11 +61,10 @@ class Cube:
         """
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         episodes = [demonstrate(rng, cfg.data) for rng in rngs]
-        states, actions, targets, reached = zip(*episodes, strict=True)
+        states, actions, targets, reached, carries = zip(*episodes, strict=True)
         none = np.full((1, 5), np.nan, np.float32)
         goal = np.stack([state[-1] for state in states])
         goal[:, CUBE] = np.stack(targets)
-        finished = np.array([len(of_episode) for of_episode in reached])
         return Demonstrations(
             state=np.concatenate(states),
             action=np.concatenate([np.vstack([action, none]) for action in actions]),
@@ -74,9 +73,10 @@ class Cube:
             reached=np.concatenate(reached),
             facts={
                 "success_of": "targets that the expert finished with or gave up",
-                "targets": int(finished.sum()),
+                "carry_share": {"asked": cfg.data.carry_share, "realised": float(np.mean(carries))},
+                "targets": sum(map(len, reached)),
                 "targets_reached": int(sum(of_episode.sum() for of_episode in reached)),
-                "targets_per_episode": float(finished.mean()),
+                "targets_per_pursuing_episode": sum(map(len, reached)) / max(1, len(carries) - sum(carries)),
                 "lifted_share": float((np.concatenate(states)[:, CUBE][:, 2] > 2 * CUBE_Z).mean()),
             },
         )
@@ -198,14 +198,14 @@ class Simulation:
 
 
 def demonstrate(rng: np.random.Generator, data: CubeData):
-    """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool
+    """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool, carries
 
     An episode that carries the cube about is after no target, so it reaches and misses none.
     """
     simulation = _simulation()
     simulation.start(rng)
     target = simulation.new_target(rng)
-    level, carries, walk = rng.uniform(0, data.action_noise), rng.uniform() < data.carry_share, rng.normal(size=5)
+    level, carries, walk = rng.uniform(0, data.action_noise), bool(rng.uniform() < data.carry_share), rng.normal(size=5)
     states, actions, reached = [simulation.state()], [], []
     for _ in range(data.max_steps):
         action = simulation.advise()
@@ -224,7 +224,7 @@ def demonstrate(rng: np.random.Generator, data: CubeData):
         states.append(simulation.state())
     if simulation.expert._step > PATIENCE and not carries:
         reached.append(at(states[-1], target))
-    return np.array(states), np.array(actions), target, np.array(reached, bool)
+    return np.array(states), np.array(actions), target, np.array(reached, bool), carries
 
 
 @cache
