@@ -153,12 +153,14 @@ def write(path, frame):
 
 
 def write_episodes(path, image_size, lengths=(30, 28)):
-    """Episodes of noise and their card; actions (rows, 2) with mean 3 and std 2."""
+    """Episodes of noise and their card; actions (rows, 2) with mean 3 and std 2. Pixel (0, 0) is the episode's number."""
     lengths, rng = np.array(lengths), np.random.default_rng(0)
     rows, frame = lengths.sum(), (image_size, image_size, 3)
     columns = {"pixels": (frame, "u1"), "action": ((2,), "f4"), "state": ((4,), "f4")}
     with store.create(path, lengths, columns) as file:
-        file["pixels"][:] = rng.integers(0, 256, (rows, *frame), np.uint8)
+        pixels = rng.integers(0, 256, (rows, *frame), np.uint8)
+        pixels[:, 0, 0] = np.repeat(np.arange(len(lengths)), lengths)[:, None]
+        file["pixels"][:] = pixels
         file["state"][:] = 0
         action = rng.normal(3, 2, (rows, 2))
         action[np.cumsum(lengths) - 1] = np.nan

@@ -125,6 +125,11 @@ class Files:
         """The patterns filled in for every training of the scale."""
         return [f.format(env=env, method=m, seed=s) for env, m, s in self.p.trainings() for f in patterns]
 
+    def _diagnosed(self, *names: str) -> list[str]:
+        """Diagnostics of every training that left the test episodes out: their pairs are to be held out."""
+        which = [t for t in self.p.trainings() if self.p.methods[t[1]].trains_on == "train"]
+        return [str(layout.diagnostic(self.scale, *training, name)) for training in which for name in names]
+
     def _per_env(self, *patterns: str) -> list[str]:
         return [f.format(env=env) for env in self.p.envs for f in patterns]
 
@@ -135,13 +140,13 @@ class Files:
         return [str(card_path(path)) for path in self.all_rows()]
 
     def all_pairs(self) -> list[str]:
-        return _ancient(self._each(self.diagnostic("pairs.parquet")))
+        return _ancient(self._diagnosed("pairs.parquet"))
 
     def all_pairs_cards(self) -> list[str]:
-        return self._each(self.diagnostic("pairs.card.json"))
+        return self._diagnosed("pairs.card.json")
 
     def all_aliasing(self) -> list[str]:
-        return self._each(self.diagnostic("aliasing.json"))
+        return self._diagnosed("aliasing.json")
 
     def all_curves(self) -> list[str]:
         return self._each(self.training("curve.csv"))
@@ -161,7 +166,8 @@ class Files:
             "collect": self._per_env(self.episodes, self.episodes_card),
             "mine": self._per_env(*map(self.mined, MINED)),
             "train": self._each(*self.checkpoints(), *self.checkpoint_cards(), self.training("curve.csv")),
-            "evaluate": self._each(self.rows, self.rows_card, *map(self.diagnostic, DIAGNOSTICS))
+            "evaluate": self._each(self.rows, self.rows_card)
+            + self._diagnosed(*DIAGNOSTICS)
             + self._per_env(self.floors, self.floors_card)
             + [path for rows in self.all_sweeps() for path in (rows, str(card_path(rows)))],
             "judge": [self.evidence(name) for name in EVIDENCE],

@@ -29,6 +29,7 @@ Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ImageSize = Annotated[int, Field(ge=16, le=224)]
+LEAKY = "_leaky"  # how the name of a method ends that trained on the evaluated episodes too
 MAX_BUDGET = 5  # model steps that a budget-conditioned head knows: the planner's horizon
 Storage = Literal["plain", "packed"]
 Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
@@ -343,6 +344,10 @@ class Method(Record):
         default=1, description="windows of an optimiser step, in multiples of train.batch * accumulate"
     )
     continues: Continues | None = None
+    trains_on: Literal["train", "all"] = Field(
+        default="train",
+        description="episodes of the training part, or all: the evaluated ones too, to measure what that leak is worth",
+    )
     envs: Annotated[tuple[Env, ...], Field(min_length=1)] | None = Field(
         default=None, description="environments where it is run; all of the run if absent"
     )
@@ -539,6 +544,11 @@ class Params(Record):
                 problems.append(
                     f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}"
                 )
+            if (method.trains_on == "all") != name.endswith(LEAKY):
+                problems.append(
+                    f"methods.{name}.trains_on: {method.trains_on}: rows tell a method by its name only, so a name ends with "
+                    f"{LEAKY} exactly when all episodes are trained on; rename the method"
+                )
             if name in self.methods_run and method.continues:
                 problems += [f"methods.{name}.continues: {why}" for why in self._why_not(name, method.continues)]
         problems += [
@@ -569,6 +579,8 @@ class Params(Record):
         if source.continues:
             return [f"{continues.method} continues a training itself; name the one that starts it"]
         problems = []
+        if source.trains_on != self.methods[name].trains_on:
+            problems.append(f"{continues.method} trains on other episodes (trains_on: {source.trains_on})")
         if continues.epoch > self.train.epochs:
             problems.append(f"epoch {continues.epoch} is beyond train.epochs: {self.train.epochs}")
         run = {env: self.methods_in(env) for env in self.envs}
@@ -754,10 +766,13 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
 
 
 def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
-    """Every cost of the method at the last epoch with every plan seed; the epoch curve on the first training seed."""
+    """Every cost of the method at the last epoch with every plan seed; the epoch curve on the first training seed.
+
+    A leaky training has no curve: it answers one question, what the last epoch gains.
+    """
     ev, costs = p.evaluate, p.methods[method].costs
     cells = [_cell(p, env, {"cost": cost}, ev.plan_seeds) for cost in costs]
-    if seed == p.train_seeds[0] and ev.curve_cost in costs:
+    if seed == p.train_seeds[0] and ev.curve_cost in costs and p.methods[method].trains_on == "train":
         epochs = [epoch for epoch in ev.curve_epochs if epoch != p.train.epochs]
         cells += [_cell(p, env, {"cost": ev.curve_cost, "epoch": epoch}, ev.plan_seeds[:1]) for epoch in epochs]
     return cells

@@ -52,15 +52,16 @@ def run(
     verified(episodes)
     data, train, window = open_store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
-    first = windows.starts(data.length, data.offset, np.asarray(parts["train"]), window, cfg.frameskip)
-    per_epoch = train.steps or len(first) // (train.batch * train.accumulate)
+    seen = split.trained_on(parts, cfg.method.trains_on)
+    first, honest = (windows.starts(data.length, data.offset, e, window, cfg.frameskip) for e in (seen, parts["train"]))
+    per_epoch = train.steps or len(honest) // (train.batch * train.accumulate)  # a leaky training takes no step more
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
     accumulate, before = train.accumulate * cfg.method.passes, cfg.begun * per_epoch
     device = pick_device(train.device)
     autocast = pick_autocast(train.precision, device)
     model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
-    set_normalisation(model, cfg, data, parts["train"])
+    set_normalisation(model, cfg, data, seen)
     inputs = {"episodes": episodes, "split": split_file, **checkpoint.start_from(initial, model, cfg)}
     model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), train.lr, weight_decay=train.weight_decay, fused=True)
@@ -148,7 +149,7 @@ def learning_rate(train: Train, step: int, total: int) -> float:
 
 
 def set_normalisation(model: WorldModel, cfg: TrainSlice, data: Store, episodes: list[int]) -> None:
-    """Pixel and action moments, from training episodes alone."""
+    """Pixel and action moments, from the episodes that are trained on alone."""
     mean, std = data.action_statistics(np.asarray(episodes))
     if not (np.isfinite(mean).all() and (std > 0).all()):
         raise UserError(f"{data.path}: actions have mean {mean} and std {std}; they cannot be z-scored")

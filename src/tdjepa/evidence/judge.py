@@ -4,8 +4,9 @@ Draws are named by the seeds and episodes they are drawn over (bootstrap.py), so
 an epoch changes no interval of the others.
 
 Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file. The families of
-an environment: two methods, two plan costs of one method, a method against a floor, and what has to do with earlier
-epochs or with sweeps. So an epoch curve costs the main comparison no power.
+an environment: two methods, two plan costs of one method, a method against a floor, a leaky training against the honest one
+of the same method, and what has to do with earlier epochs, with sweeps or otherwise with leaky trainings. So neither an
+epoch curve nor a leaky training costs the main comparison power.
 """
 
 import io
@@ -101,6 +102,9 @@ def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: floa
 
 def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
     """What kind of question a against b is; `last` is the last epoch of each method."""
+    if any(cell.method.endswith(params.LEAKY) for cell in (a, b)):
+        twins = a.method != b.method and paired.training_of(a.method) == paired.training_of(b.method)
+        return "leak" if twins and a.cost == b.cost and a.epoch == b.epoch else "leaky"
     if any(cell.setting != MAIN for cell in (a, b)):
         return "sweeps"
     if any(cell.trained and cell.epoch < last[cell.method] for cell in (a, b)):

@@ -2,7 +2,9 @@
 
 Plan seeds and pairs are the same for all, so they are resampled together. Training seeds are the same checkpoints only
 for cells of one method (two costs, two epochs); two methods' trainings are independent of each other even under equal
-seed numbers, so there each side draws its own. A floor has no training and pairs with all checkpoints.
+seed numbers, so there each side draws its own. A leaky training and the honest one of its method begin with the same
+weights and differ in their episodes alone: they are paired by training seed. A floor has no training and pairs with all
+checkpoints.
 
 Three tests with different assumptions, because none is right alone: the paired t over plan seeds is the paper's habit
 and takes checkpoints and episodes as given; McNemar counts every paired outcome as independent, which it is not, so its
@@ -21,6 +23,7 @@ from scipy import special
 from tdjepa.evidence.bootstrap import FEW, Draws, levels, percentiles, resampled_means, standard_error, unseen_share
 from tdjepa.evidence.bootstrap import variances as analysis
 from tdjepa.evidence.summary import Cell, plan_seed_means
+from tdjepa.params import LEAKY
 from tdjepa.streams import stream
 
 PERMUTATIONS = 9_999
@@ -62,12 +65,17 @@ def _nanmean(values: np.ndarray) -> np.ndarray:
     return np.divide(np.nansum(values, 0), count, out=np.full(count.shape, np.nan), where=count > 0)
 
 
+def training_of(method: str) -> str:
+    """What trainings are paired by, besides their seed."""
+    return method.removesuffix(LEAKY)
+
+
 def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
     """The weighted sum of cells on what all of them have; `pairs` (E,) bool restricts it further. None when nothing is
     shared."""
     by_method: dict[str, list[tuple[float, Cell]]] = {}
     for coefficient, cell in terms:
-        by_method.setdefault(cell.method, []).append((coefficient, cell))
+        by_method.setdefault(training_of(cell.method), []).append((coefficient, cell))
     summed = []
     for of_method in by_method.values():
         seeds = functools.reduce(np.intersect1d, [cell.train_seeds for _, cell in of_method])

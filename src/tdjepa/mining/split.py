@@ -1,4 +1,6 @@
-"""Train, validation and test by EPISODE, so that no start, goal or frame that is evaluated was ever trained on."""
+"""Train, validation and test by EPISODE, so that no start, goal or frame that is evaluated was ever trained on.
+
+Except where a method asks for it (`trains_on: all`), to measure what the leak of the published protocol is worth."""
 
 from pathlib import Path
 
@@ -28,6 +30,11 @@ def read(path: str | Path, episodes: int) -> dict[str, list[int]]:
         raise UserError(f"{path}: has parts {', '.join(parts)}, expected {', '.join(PARTS)}")
     check(parts, episodes, str(path))
     return parts
+
+
+def trained_on(parts: dict[str, list[int]], which: str) -> list[int]:
+    """The episodes that a training may see: one part, or `all` for a training that leaks on purpose."""
+    return sorted(e for part in parts.values() for e in part) if which == "all" else parts[which]
 
 
 def check(parts: dict[str, list[int]], episodes: int, source: str) -> None:

@@ -1,7 +1,7 @@
 """Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
 
 from tdjepa.evidence import published
-from tdjepa.params import Params
+from tdjepa.params import LEAKY, Params
 
 NOT_RUN = "not run"
 ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube": "OGB-Cube"}
@@ -20,7 +20,7 @@ def methods(params: Params) -> list[str]:
     """The paper's methods in the order of its main table, then those that only this project runs everywhere."""
     ablations = set(published.load()["ablations"]["rows"]) - {"tdjepa"}
     known = [*published.load()["methods"], *params.methods_run]
-    return [m for m in dict.fromkeys(known) if m not in ablations and not m.endswith(("_leaky", "_continued"))]
+    return [m for m in dict.fromkeys(known) if m not in ablations and not m.endswith((LEAKY, "_continued"))]
 
 
 def planned_cost(params: Params, env: str, method: str) -> str:

@@ -200,7 +200,8 @@ def _comparisons(inputs: Inputs, env: str) -> Iterator[Macro]:
 
 def _named_in_text(a: str, b: str) -> bool:
     """Comparisons that always have macros, so that a text may name them before anything was run."""
-    return (a, b) in {("TdjepaDpsi", "LewmLtwo"), ("TdjepaLtwo", "LewmLtwo"), ("TdjepaLtwo", "TdjepaDpsi")}
+    pairs = {("TdjepaDpsi", "LewmLtwo"), ("TdjepaLtwo", "LewmLtwo"), ("TdjepaLtwo", "TdjepaDpsi")}
+    return (a, b) in pairs or a == b.replace("Tdjepa", "TdjepaLeaky").replace("Lewm", "LewmLeaky")
 
 
 def reading(comparison: dict | None) -> str:

@@ -1,0 +1,185 @@
+"""What the leak of the published split is worth: leaky trainings see the evaluated episodes, and nothing else differs."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import phases
+from conftest import ROOT
+from synthetic import outcomes, write, write_episodes
+from tdjepa import params, training
+from tdjepa.data.store import Store
+from tdjepa.errors import UserError
+from tdjepa.evidence import judge, paired, summary
+from tdjepa.mining import split
+from tdjepa.model import checkpoint
+from tdjepa.render import inputs, tables
+from tdjepa.render.summary import markdown
+
+PARTS = {"train": [1, 3, 4, 8, 9, 11], "validation": [0, 5, 7], "test": [2, 6, 10]}
+TWINS = {"tdjepa": "tdjepa_leaky", "lewm": "lewm_leaky"}
+
+
+@pytest.fixture
+def raw():
+    return params.read_yaml(ROOT / "params.yaml")
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory):
+    """Twelve episodes whose frames say where they come from, and their split."""
+    folder = tmp_path_factory.mktemp("marked")
+    write_episodes(folder / "episodes.h5", 32, lengths=[48] * 12)
+    (folder / "split.json").write_text(json.dumps(PARTS))
+    return folder
+
+
+@pytest.mark.parametrize(("method", "episodes"), [("lewm", PARTS["train"]), ("lewm_leaky", list(range(12)))])
+@pytest.mark.parametrize("steps", [12, 0])
+def test_only_the_leaky_training_sees_test_episodes(smoke, marked, tmp_path, monkeypatch, method, episodes, steps):
+    seen, compute = set(), training.objective
+
+    def objective(model, method, frames, *rest):
+        seen.update(frames[:, :, 0, 0, 0].unique().tolist())
+        return compute(model, method, frames, *rest)
+
+    monkeypatch.setattr(training, "objective", objective)
+    cfg = params.train_slice(smoke, "two_room", method, 3072)
+    cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": steps})})
+    last = training.run(cfg, marked / "episodes.h5", marked / "split.json", tmp_path)
+    assert sorted(seen) == episodes
+    windows = 48 - 3 * cfg.frameskip  # of an episode
+    assert last["windows"] == len(episodes) * windows
+    assert last["step"] == cfg.train.epochs * (steps or len(PARTS["train"]) * windows // cfg.train.batch)
+    model, _ = checkpoint.load(tmp_path / "epoch_02.safetensors")
+    mean, _ = Store(marked / "episodes.h5").action_statistics(np.array(episodes))
+    torch.testing.assert_close(model.action_mean[:2].double(), torch.from_numpy(mean), atol=1e-6, rtol=0)
+
+
+def test_the_episodes_of_a_training():
+    assert split.trained_on(PARTS, "train") == PARTS["train"]
+    assert split.trained_on(PARTS, "all") == list(range(12))
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
+    """Recipes and overlays included: as many steps, the same weights of the terms."""
+    for env in ("two_room", "push_t"):
+        raw["scales"][scale]["envs"] = [env]
+        p = params.resolve(raw, scale)
+        for honest, leaky in TWINS.items():
+            assert leaky in p.methods_in(env)
+            a, b = (params.train_slice(p, env, m, 3072).model_dump() for m in (honest, leaky))
+            assert a["method"].pop("trains_on") == "train"
+            assert b["method"].pop("trains_on") == "all"
+            for named in (a, b):
+                named.pop("method_name")
+                named["method"].pop("label")
+                named["method"].pop("costs")
+            assert a == b
+            assert set(p.methods[leaky].costs) <= set(p.methods[honest].costs)
+            cells = params.evaluate_slice(p, env, leaky, 3072)
+            assert cells.epochs == [p.train.epochs]
+            assert cells.evaluate == params.evaluate_slice(p, env, honest, 3072).evaluate
+
+
+def test_the_name_says_whether_it_leaks(raw):
+    raw["methods"]["tdjepa_leaky"]["trains_on"] = "train"
+    raw["methods"]["lewm"]["trains_on"] = "all"
+    raw["methods"]["tdjepa_continued"]["trains_on"] = "all"
+    raw["scales"]["smoke"]["envs"] = ["push_t"]
+    with pytest.raises(UserError) as error:
+        params.resolve(raw, "smoke")
+    for text in (
+        "methods.tdjepa_leaky.trains_on: train: rows tell a method by its name only",
+        "methods.lewm.trains_on: all",
+        "methods.tdjepa_continued.continues: tdjepa trains on other episodes (trains_on: train)",
+    ):
+        assert text in str(error.value)
+
+
+def test_leaky_trainings_are_planned_but_have_no_held_out_pairs(smoke):
+    files = phases.Files(smoke)
+    assert any("lewm_leaky" in path for path in files.all_rows())
+    asked = [path for paths in files.phases().values() for path in paths] + files.all_pairs() + files.all_aliasing()
+    assert not any("leaky" in path and "diagnostics" in path for path in asked)
+
+
+# The table ------------------------------------------------------------------------------------------------------------
+
+
+def made_up(rng):
+    """Two-Room rows of two methods and their leaky twins. -> {(method, cost): success (T, P, E)}"""
+    rates = {("tdjepa", "d_psi"): 0.7, ("tdjepa", "l2"): 0.6, ("lewm", "l2"): 0.5, ("random", "none"): 0.2}
+    rates |= {("tdjepa_leaky", "d_psi"): 0.9, ("tdjepa_leaky", "l2"): 0.6, ("lewm_leaky", "l2"): 0.8}
+    return {key: rng.random((1 if key[1] == "none" else 3, 2, 20)) < rate for key, rate in rates.items()}
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """(success, statistics with leaky trainings, statistics without, the report's inputs)"""
+    folder, success = tmp_path_factory.mktemp("leak"), made_up(np.random.default_rng(3))
+    p = params.load(ROOT / "params.yaml", "smoke")
+    settings = p.judge.model_copy(update={"bootstrap": 100})
+    files = {
+        key: write(folder / f"{i}.parquet", outcomes(s, *key, epoch=p.train.epochs))
+        for i, (key, s) in enumerate(success.items())
+    }
+    stats = judge.run(files.values(), folder / "with", settings)
+    honest = [file for (method, _), file in files.items() if not method.endswith("_leaky")]
+    without = judge.run(honest, folder / "without", settings)
+    lists = {name: [] for name in ("rows", "pairs", "cards", "curves", "aliasing")}
+    return success, stats, without, inputs.read(folder / "with/stats.json", params=p, **lists)
+
+
+def test_the_table_holds_the_paired_differences(judged):
+    success, stats, _, found = judged
+    body = tables.own_tables.split_leak(found).body
+    assert [row[:2] for row in body] == [
+        ["Two-Room", "TD-JEPA, d_ψ"],
+        ["Two-Room", "TD-JEPA, ℓ₂"],
+        ["Two-Room", "LeWM, ℓ₂"],
+    ]
+    family = [c for c in stats["comparisons"] if c["family"] == "leak"]
+    p_values = [c["p_permutation"] for c in family]
+    for row, (method, cost) in zip(body, [("tdjepa", "d_psi"), ("tdjepa", "l2"), ("lewm", "l2")], strict=True):
+        honest, leaky = success[method, cost], success[method + "_leaky", cost]
+        gain = 100 * (leaky.mean() - honest.mean())
+        assert [text.split(" ")[0] for text in row[2:4]] == [f"{100 * s.mean():.1f}" for s in (honest, leaky)]
+        assert float(row[4].split(" ")[0].replace("−", "-")) == pytest.approx(gain, abs=0.05)
+        c = found.comparison(*(found.cell("two_room", m, cost) for m in (method + "_leaky", method)))
+        corrected = dict(zip(p_values, paired.holm(p_values), strict=True))[c["p_permutation"]]
+        assert c["p_holm"] == pytest.approx(corrected, rel=1e-5)
+        assert row[4].cells == (c["a"], c["b"])
+    assert len(family) == 3
+
+
+def test_leaky_trainings_change_nothing_of_the_honest_comparisons(judged):
+    _, stats, without, found = judged
+    assert [c for c in stats["comparisons"] if "leaky" not in c["a"] + c["b"]] == without["comparisons"]
+    assert {c["family"] for c in stats["comparisons"] if "leaky" in c["a"] + c["b"]} == {"leak", "leaky"}
+    for table in (tables.main, tables.own_tables.floors, tables.own_tables.training_seeds):
+        assert "leaky" not in table(found).to_markdown()
+    lines = [line for line in markdown(found).splitlines() if "leaky" in line]
+    assert len(lines) == 3
+    assert all("TD-JEPA, leaky split" in line or "LeWM, leaky split" in line for line in lines)
+
+
+def test_a_leaky_training_is_paired_with_the_honest_one_of_its_seed():
+    """Trainings that differ much and gain alike: the gain is sure only if they are compared seed by seed."""
+    base = np.stack([np.arange(20) < n for n in (2, 9, 16)])[:, None].repeat(3, 1).astype(float)  # (T, P, E)
+    better = np.stack([np.arange(20) < n + 3 for n in (2, 9, 16)])[:, None].repeat(3, 1).astype(float)
+
+    def gain(method):
+        rows = [outcomes(base, "tdjepa", train_seeds=[1, 2, 3]), outcomes(better, method, train_seeds=[1, 2, 3])]
+        a, b = (next(c for c in summary.cells(pd.concat(rows)) if c.method == m) for m in ("tdjepa", method))
+        return paired.compare(b, a, paired.Resampled(0, 500), 0.95)
+
+    leaky, other = gain("tdjepa_leaky"), gain("another")
+    assert leaky["difference"] == pytest.approx(other["difference"]) == pytest.approx(15)
+    assert 0 < leaky["low"] < 15 < leaky["high"]
+    assert other["low"] < 0
+    assert leaky["p_permutation"] == other["p_permutation"]
