@@ -5,7 +5,7 @@ an epoch changes no interval of the others.
 
 Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file. The families of
 an environment: two methods, two plan costs of one method, a method against a floor, and what has to do with earlier
-epochs or with sweeps. So an epoch curve costs the main comparison no power.
+epochs, with sweeps or with the simulator as model. So an epoch curve costs the main comparison no power.
 """
 
 import io
@@ -21,7 +21,7 @@ from tdjepa import params
 from tdjepa.artefacts import write_text
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.names import MAIN
+from tdjepa.evidence.names import MAIN, SIMULATOR
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
@@ -101,6 +101,8 @@ def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: floa
 
 def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
     """What kind of question a against b is; `last` is the last epoch of each method."""
+    if SIMULATOR in (a.method, b.method):
+        return "ceiling"
     if any(cell.setting != MAIN for cell in (a, b)):
         return "sweeps"
     if any(cell.trained and cell.epoch < last[cell.method] for cell in (a, b)):
