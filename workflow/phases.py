@@ -56,7 +56,7 @@ class Files:
         return "|".join(env for env, word in self.p.collect.source.items() if word == source) or "(?!)"
 
     def log(self, name: str) -> str:
-        return f"results/{self.scale}/logs/{name}.log"
+        return str(layout.log(self.scale, name))
 
     def benchmark(self, name: str) -> str:
         return f"results/{self.scale}/benchmarks/{name}.tsv"

@@ -179,6 +179,7 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("page", page, "everything as one web page that opens offline", params, scale, slice_, TIMES, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
+    verb("recipes", recipes, "success over CPU-minutes of training, as a table and a figure", params, scale, docs)
     verb("status", status, "what is done, running, failed and left of a scale, and how long that takes", params, scale)
     verb("doctor", doctor, "what this machine lacks, and what to install for what", params, scale)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
@@ -605,6 +606,20 @@ def summary(args):
     if args.readme:
         collected.update_readme(p, args.readme)
     collected.show(p)
+
+
+def recipes(args):
+    from tdjepa import layout, recipes
+    from tdjepa.render.collected import around, insert
+
+    p = _params(args)
+    if args.docs:
+        around(args.docs, f"recipes:{p.scale}")
+    text = recipes.run(p).to_markdown()
+    print(text, end="")
+    if args.docs:
+        insert(args.docs, f"recipes:{p.scale}", text)
+    _done(figure=layout.recipes(p.scale, "success_over_cpu.png"))
 
 
 def status(args):

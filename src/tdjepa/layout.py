@@ -55,6 +55,16 @@ def report(scale: str, name: str = "") -> Path:
     return Path("results", scale, "report", name)
 
 
+def log(scale: str, name: str) -> Path:
+    """What a job said."""
+    return Path("results", scale, "logs", f"{name}.log")
+
+
+def recipes(scale: str, name: str) -> Path:
+    """success_over_cpu.pdf and .png of `tdjepa recipes`: measured times, so no part of the report."""
+    return Path("results", scale, "recipes", name)
+
+
 def paper(scale: str) -> Path:
     return Path("results", scale, "paper.pdf")
 

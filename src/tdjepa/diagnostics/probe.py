@@ -25,8 +25,8 @@ from tdjepa.params import ProbeSlice
 from tdjepa.streams import stream
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
-KERNEL_RIDGE = 1e-3  # relative to the kernel's diagonal
-CENTRES = 2000  # training frames that the kernel compares with
+KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
+CENTRES = 1600  # training frames that the kernel compares with, at most
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -61,13 +61,19 @@ def fit(z: np.ndarray, y: np.ndarray) -> Map:
 
 
 def fit_kernel(z: np.ndarray, y: np.ndarray) -> Map:
-    """Ridge regression on a Gaussian kernel as wide as the median distance of two latents; as `fit`, (N, D) only."""
-    mean_y = y.mean(0)
-    distances = squared_distances(z, z)
+    """Ridge regression on a Gaussian kernel as wide as the median distance of two latents; (N, D), (N, k) -> as `fit`"""
+    n = min(CENTRES, 4 * len(z) // 5)
+    centres, mean_y = z[:n], y[:n].mean(0)
+    distances = squared_distances(centres, centres)
     width = np.median(distances) + 1e-12  # all latents alike: a constant kernel, which reads the mean
     gram = np.exp(-distances / width)
-    weights = np.linalg.solve(gram + KERNEL_RIDGE * np.eye(len(gram)), y - mean_y)
-    return lambda new: np.exp(-squared_distances(new, z) / width) @ weights + mean_y
+
+    def read(ridge: float) -> Map:
+        weights = np.linalg.solve(gram + ridge * np.eye(n), y[:n] - mean_y)
+        return lambda new: np.exp(-squared_distances(new, centres) / width) @ weights + mean_y
+
+    rest = slice(n, n + CENTRES // 4)
+    return min(map(read, KERNEL_RIDGES), key=lambda found: error(found(z[rest]), y[rest]))
 
 
 def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -130,7 +136,7 @@ def probe(
     for (name, unit), quantity in quantities.items():
         true = [quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1)]
         known = quantity(data.state[fitted])
-        line, bent = fit(z_fit, known), fit_kernel(z_fit[:CENTRES], known[:CENTRES])
+        line, bent = fit(z_fit, known), fit_kernel(z_fit, known)
         out.append(
             {
                 "quantity": name,
