@@ -138,8 +138,9 @@ def test_every_verb_reads_packed_episodes(smoke, data, packed, trained, tmp_path
         cfg = params.evaluate_slice(smoke, "two_room", "floors", 0)
         tables.append(evaluation.run_floors(cfg, episodes, mined / "test.json", tmp_path / "rows.parquet"))
         cfg = params.diagnose_slice(smoke, "two_room", "lewm", 3072)
-        checkpoint, files = trained / "lewm/epoch_02.safetensors", (tmp_path / "p.parquet", tmp_path / "a.json")
-        diagnosis.run(cfg, episodes, mined / "pairs.parquet", checkpoint, *files)
+        checkpoints = [trained / f"lewm/epoch_0{epoch}.safetensors" for epoch in cfg.epochs]
+        files = (tmp_path / "p.parquet", tmp_path / "a.json")
+        diagnosis.run(cfg, episodes, mined / "pairs.parquet", checkpoints, *files)
         tables.append(pd.read_parquet(files[0]))
         sheet.run(episodes, tmp_path / f"{len(tables)}.png")
     pd.testing.assert_frame_equal(tables[0], tables[2])

@@ -58,14 +58,14 @@ def test_the_verbs_chain_at_a_shell(smoke, tmp_path, monkeypatch, capsys):
     """As a person would: in a folder with params.yaml, verb after verb, with nothing but --scale."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    for verb in ("collect", "mine", "train", "evaluate", "diagnose"):
+    for verb in ("collect", "mine", "train", "evaluate", "diagnose", "probe", "ceiling"):
         assert main([verb, "--scale", "smoke"]) == 0, verb
     assert main(["evaluate", "--method", "floors", "--scale", "smoke"]) == 0
     assert "success: the agent comes within 16 px" in capsys.readouterr().out
     rows = sorted(map(str, tmp_path.glob("results/smoke/rows/two_room/*.parquet")))
     assert main(["judge", "--rows", *rows, "--out", str(tmp_path / "evidence"), "--scale", "smoke"]) == 0
     stats = json.loads((tmp_path / "evidence/stats.json").read_text())
-    assert {cell["method"] for cell in stats["cells"]} == {"tdjepa", "random", "zero", "replay"}
+    assert {cell["method"] for cell in stats["cells"]} == {"tdjepa", "random", "zero", "replay", "simulator"}
 
 
 def test_rows_can_be_judged_outside_the_project(smoke, data, trained, tmp_path):

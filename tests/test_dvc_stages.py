@@ -22,6 +22,8 @@ def dependence(p: params.Params) -> dict[str, list]:
     each["evaluate"] += [params.evaluate_slice(p, env, "floors", 0) for env in p.envs]
     each["evaluate"] += [params.evaluate_slice(p, env, m, s, name) for name, env, m, s in files.sweeps()]
     each["evaluate"] += [params.diagnose_slice(p, *t) for t in trainings]
+    each["evaluate"] += [params.probe_slice(p, *t) for t in trainings]
+    each["evaluate"] += [params.ceiling_slice(p, env) for env in p.envs if env in p.diagnose.ceiling_pairs]
     each["judge"] += [p.judge, *files.all_rows(), *files.all_pairs(), p.train_seeds[0]]
     each["render"] += [params.slice_json(p)]
     each["page"] += [params.slice_json(p)]
@@ -43,6 +45,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),
         "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
         "evaluate": p.evaluate.model_copy(update={"budget": 60, "sweeps": {}}),
+        "diagnose": p.diagnose.model_copy(update={"probe_frames": 3, "ceiling_pairs": {}}),
         "judge": p.judge.model_copy(update={"seed": 1}),
         "render": p.render.model_copy(update={"digits": 3}),
     }
@@ -113,6 +116,6 @@ def test_every_rule_has_an_expected_time():
     import yaml
 
     expected = yaml.safe_load((ROOT / "workflow/expected_seconds.yaml").read_text())
-    rules = {"collect", "mine", "train", "evaluate", "sweep", "floors", "diagnose"}
+    rules = {"collect", "mine", "train", "evaluate", "sweep", "floors", "ceiling", "diagnose", "probe"}
     rules |= {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
     assert all(set(seconds) == rules for seconds in expected.values())

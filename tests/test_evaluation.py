@@ -265,11 +265,13 @@ def test_diagnosis_writes_every_pair(smoke, data, trained, tmp_path):
     for method in ("tdjepa", "lewm"):
         cfg = params.diagnose_slice(smoke, "two_room", method, 3072)
         files = (tmp_path / f"{method}.parquet", tmp_path / f"{method}.json")
-        run.run(
-            cfg, data / "episodes.h5", data / "mined/pairs.parquet", trained / method / "epoch_02.safetensors", *files
-        )
+        checkpoints = [trained / method / f"epoch_0{epoch}.safetensors" for epoch in cfg.epochs]
+        run.run(cfg, data / "episodes.h5", data / "mined/pairs.parquet", checkpoints, *files)
         table = pd.read_parquet(files[0])
-        assert len(table) == smoke.mine.pairs
+        assert table.groupby("epoch").size().to_dict() == {1: smoke.mine.pairs, 2: smoke.mine.pairs}
+        assert not np.allclose(*(table[table.epoch == epoch].l2 for epoch in (1, 2)))
         assert table.l2.ge(0).all()
         assert table.d_psi.notna().all() == (method == "tdjepa")
         assert json.loads(files[1].read_text())["ratio_one_patch"] > 0
+    with pytest.raises(UserError, match="was trained with epoch = 2, expected 1"):
+        run.run(cfg, data / "episodes.h5", data / "mined/pairs.parquet", checkpoints[::-1], *files)

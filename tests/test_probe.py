@@ -1,13 +1,20 @@
 """What the diagnostics of a model's limits claim: the probe reads what is there, the ceiling's planner knows the simulator."""
 
+import json
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from tdjepa import params
 from tdjepa.data.store import Store
 from tdjepa.diagnostics import ceiling, probe
 from tdjepa.envs.base import make
+from tdjepa.errors import UserError
+from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.mining import split
+from tdjepa.params import ENVS
 from tdjepa.planning import mpc
 from tdjepa.streams import stream
 
@@ -37,15 +44,15 @@ def test_the_probe_reads_a_linear_code_and_sees_where_prediction_fails(smoke, da
     code = np.random.default_rng(0).normal(size=(2, 6))
     quantities = probe.QUANTITIES["two_room"]
     arguments = (store, quantities, parts["train"], parts["validation"], 5, 3)
-    found = probe.probe(Seer(store, code), *arguments, stream(0, "probe"), n=64)["agent"]
-    assert found["seen"] < 1.0
-    assert found["r2"] > 0.99
-    # a model that predicts no motion is wrong by exactly the motion, as far as the probe reads places exactly
-    assert np.allclose(found["ahead"], found["still"], atol=1.0)
+    (found,) = probe.probe(Seer(store, code), *arguments, stream(0, "probe"), n=128)
+    assert found["linear"] < 1.0
+    assert found["kernel"] < 4.0
+    # a model that predicts no motion is wrong by the motion, as far as the probe reads places
+    assert np.allclose(found["ahead"], found["still"], atol=4.0)
     assert found["still"][2] > found["still"][0] > 1.0
-    blind = probe.probe(Seer(store, 0 * code), *arguments, stream(0, "probe"), n=64)["agent"]
-    assert blind["r2"] < 0.1
-    assert blind["seen"] == pytest.approx(blind["chance"], rel=0.3)
+    (blind,) = probe.probe(Seer(store, 0 * code), *arguments, stream(0, "probe"), n=128)
+    assert blind["linear"] == pytest.approx(blind["mean"], rel=0.3)
+    assert blind["kernel"] == pytest.approx(blind["mean"], rel=0.3)
 
 
 def test_the_probe_is_least_squares_with_an_intercept():
@@ -55,6 +62,58 @@ def test_the_probe_is_least_squares_with_an_intercept():
     assert probe.error(probe.fit(z, y)(z), y) < 0.02
 
 
+def test_the_kernel_reads_what_is_bent_and_a_line_does_not():
+    angle = np.random.default_rng(2).uniform(-1, 1, (400, 1))
+    z, y = np.hstack([np.cos(4 * angle), np.sin(4 * angle)]), angle
+    assert probe.error(probe.fit_kernel(z[:300], y[:300])(z[300:]), y[300:]) < 0.1
+    assert probe.error(probe.fit(z[:300], y[:300])(z[300:]), y[300:]) > 0.2
+
+
+@pytest.mark.parametrize("method", ["tdjepa", "lewm"])
+def test_a_probe_of_a_training_is_written_and_the_same_twice(smoke, data, trained, tmp_path, method):
+    cfg = params.probe_slice(smoke, "two_room", method, 3072)
+    checkpoint = trained / method / "epoch_02.safetensors"
+    for name in ("a", "b"):
+        probe.run(cfg, data / "episodes.h5", data / "mined/split.json", checkpoint, tmp_path / f"{name}.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    found = json.loads((tmp_path / "a.json").read_text())
+    (agent,) = found["quantities"]
+    assert (agent["quantity"], agent["unit"], len(agent["ahead"])) == ("agent", "px", smoke.evaluate.planner.horizon)
+    early = trained / method / "epoch_01.safetensors"
+    with pytest.raises(UserError, match="was trained with epoch = 1, expected 2"):
+        probe.run(cfg, data / "episodes.h5", data / "mined/split.json", early, tmp_path / "c.json")
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_quantities_are_where_the_environment_has_them(name, smoke):
+    """A state with one quantity moved by a unit differs in that quantity and in no other; and cost and success agree."""
+    demos = make(name).demonstrations(collect_few(smoke, name))
+    states = demos.state[:5].astype(np.float64)
+    assert all(np.isfinite(read(states)).all() for read in probe.QUANTITIES[name].values())
+    places = {
+        "two_room": {"agent": 0},
+        "reacher": {"shoulder": 0, "wrist": 1},
+        "push_t": {"agent": 1, "block": 3, "angle": 4},
+        "cube": {"cube": 15, "effector": 62},
+    }
+    for moved, at in places[name].items():
+        other = states.copy()
+        other[:, at] += 0.01
+        changed = [q for (q, _), read in probe.QUANTITIES[name].items() if not np.allclose(read(states), read(other))]
+        assert changed == [moved]
+    if name == "cube":  # as the environment itself names them
+        from tdjepa.envs.cube import geometry
+
+        assert np.array_equal(geometry(states)["effector"] * 100, probe.QUANTITIES[name]["effector", "cm"](states))
+    env = make(name)
+    env.restore(states)
+    goals = np.repeat(states[2:3], len(states), 0)
+    at_goal, distance = env.success(goals), ceiling.DISTANCE[name](states, states[2])
+    assert distance[2] == 0
+    assert (distance[at_goal] < 3).all()
+    assert (distance[~at_goal] >= 1).all()
+
+
 def test_angles_are_compared_around_the_circle():
     assert ceiling.turned(np.array([0.1]), np.array([2 * np.pi - 0.1])) == pytest.approx(0.2)
     state = np.zeros((1, 10))
@@ -62,38 +121,61 @@ def test_angles_are_compared_around_the_circle():
     assert ceiling.push_t(state, goal) == pytest.approx(1.0 + 1.0)
 
 
-@pytest.mark.parametrize("name", ["two_room", "push_t"])
+def cell_of(smoke, name, refinements, **planner):
+    (cell,) = params.ceiling_slice(smoke, name).cells
+    planner = cell.planner.model_copy(update=planner)
+    return cell.model_copy(update={"planner": planner, "refinements": refinements})
+
+
+def collect_few(smoke, name):
+    cfg = params.collect_slice(smoke, name)
+    data = cfg.data.model_copy(update={"episodes": 1, "max_steps": 60})
+    return cfg.model_copy(update={"data": data, "min_length": 45})
+
+
+@pytest.mark.parametrize("name", ENVS)
 def test_the_simulator_as_model_knows_where_its_plans_end(smoke, name):
     """The planner follows the episode without looking, so its own state must be the environment's, to the bit."""
     env = make(name)
-    small = smoke.evaluate.planner.model_copy(update={"candidates": 12, "elites": 3, "horizon": 2, "receding": 2})
-    demos = make(name).demonstrations(collect_two(smoke, name))
-    starts, goals = demos.state[[0, 30]], demos.state[[10, 40]]
-    moments = np.zeros(2), np.full(2, 0.3)
-    policy = ceiling.SimulatorPlanner(make(name), starts, goals, moments, 5, small, 2, 7, [(0, 0), (0, 30)])
+    cell = cell_of(smoke, name, 1, candidates=4, elites=2, keep=1, horizon=2, receding=2)
+    demos = make(name).demonstrations(collect_few(smoke, name))
+    starts, goals = demos.state[[0, 20]], demos.state[[25, 45]]
+    moments = np.zeros(env.action_dim), np.full(env.action_dim, 0.3)
+    policy = ceiling.SimulatorPlanner(make(name), starts, goals, moments, 5, cell, 7, [(0, 0), (0, 20)])
     outcome = mpc.run_episodes(env, starts, goals, policy, 20, 5)
     on = ~outcome["success"]
     assert np.array_equal(outcome["final"][on], policy.states[on])
 
 
-def collect_two(smoke, name):
-    from tdjepa import params
-
-    cfg = params.collect_slice(smoke, name)
-    return cfg.model_copy(
-        update={"data": cfg.data.model_copy(update={"episodes": 2, "max_steps": 60}), "min_length": 45}
-    )
-
-
 def test_better_search_gets_nearer_with_the_true_simulator(smoke):
     """Two-Room within one room: the ceiling's planner must solve what a zero plan does not."""
     env = make("two_room")
-    demos = make("two_room").demonstrations(collect_two(smoke, "two_room"))
+    demos = make("two_room").demonstrations(collect_few(smoke, "two_room"))
     starts, goals = demos.state[:1], demos.state[20:21]
-    small = smoke.evaluate.planner.model_copy(update={"candidates": 64, "elites": 8})
-    policy = ceiling.SimulatorPlanner(
-        make("two_room"), starts, goals, (np.zeros(2), np.ones(2)), 5, small, 8, 7, [(0, 0)]
-    )
+    cell = cell_of(smoke, "two_room", 8, candidates=64, elites=8)
+    policy = ceiling.SimulatorPlanner(make("two_room"), starts, goals, (np.zeros(2), np.ones(2)), 5, cell, 7, [(0, 0)])
     outcome = mpc.run_episodes(env, starts, goals, policy, 50, 5)
     assert outcome["success"].all()
     assert not outcome["trivial"].any()
+
+
+def test_the_ceiling_gives_rows_that_statistics_read(smoke, data, tmp_path):
+    cfg = params.ceiling_slice(smoke, "two_room")
+    files = (data / "episodes.h5", data / "mined/split.json", data / "mined/test.json", tmp_path / "ceiling.parquet")
+    table = ceiling.run(cfg, *files)
+    assert len(table) == smoke.diagnose.ceiling_pairs["two_room"]
+    read = evaluation_rows.read([tmp_path / "ceiling.parquet"])
+    assert set(read.method) == {"simulator"}
+    locked = json.loads((data / "mined/test.json").read_text())["entries"]
+    assert table[["episode", "start"]].to_numpy().tolist() == locked[: len(table)]
+    again = ceiling.run(cfg, *files)
+    pd.testing.assert_frame_equal(table, again)
+    gradient = cfg.cells[0].model_copy(update={"solver": "gradient"})
+    with pytest.raises(UserError, match=r"evaluate.protocol.two_room.solver = 'gradient'"):
+        ceiling.run(cfg.model_copy(update={"cells": (gradient,)}), *files)
+
+
+def test_an_environment_without_ceiling_pairs_has_none(smoke):
+    without = smoke.diagnose.model_copy(update={"ceiling_pairs": {}})
+    with pytest.raises(UserError, match="diagnose.ceiling_pairs: has no entry for cube"):
+        params.ceiling_slice(smoke.model_copy(update={"diagnose": without}), "cube")

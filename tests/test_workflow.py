@@ -19,10 +19,10 @@ METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # the last continues the first
 TRAININGS = [f"two_room_{method}_{seed}" for method in METHODS for seed in (3072, 3073)]
 RENDER = {"tables", "figures", "numbers", "paper"}
 REPORT = {"judge", "claims", "page"} | RENDER
-AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose") for t in TRAININGS} | REPORT
+AFTER_TRAINING = {f"{verb}_{t}" for verb in ("evaluate", "diagnose", "probe") for t in TRAININGS} | REPORT
 TRAIN = {f"train_{t}" for t in TRAININGS}
 AFTER_TRAINING |= {"sweep_blend_two_room_tdjepa_3072"}
-EVERYTHING = {"collect_two_room", "mine_two_room", "floors_two_room"} | TRAIN | AFTER_TRAINING
+EVERYTHING = {"collect_two_room", "mine_two_room", "floors_two_room", "ceiling_two_room"} | TRAIN | AFTER_TRAINING
 LEWM = {job for job in EVERYTHING if "lewm" in job} | REPORT
 UP_TO_DATE = "Data and pipelines are up to date."
 

@@ -19,21 +19,21 @@ SECTIONS = {  # the sections of params.yaml that a phase's slices and file names
     "collect": ("envs", "collect", "fetch", "mine"),
     "mine": ("envs", "mine"),
     "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
-    "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate"),
-    "judge": ("envs", "methods_run", "train_seeds", "evaluate", "judge"),
+    "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate", "diagnose"),
+    "judge": ("envs", "methods_run", "train_seeds", "evaluate", "diagnose", "judge"),
     "render": (
         *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
-        *("evaluate", "judge", "render"),
+        *("evaluate", "diagnose", "judge", "render"),
     ),
     "page": (
         *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
-        *("evaluate", "judge", "render"),
+        *("evaluate", "diagnose", "judge", "render"),
     ),
     "paper": (),
 }
 VERBS = {phase: (phase,) for phase in PHASES} | {
     "collect": ("collect", "fetch"),
-    "evaluate": ("evaluate", "diagnose"),
+    "evaluate": ("evaluate", "diagnose", "probe", "ceiling"),
     "judge": ("judge", "claims"),
     "render": ("render", "tables", "figures", "numbers"),
 }

@@ -11,16 +11,16 @@ from snakemake.io import ancient
 
 from tdjepa import layout
 from tdjepa.artefacts import card_path
-from tdjepa.params import Params, evaluate_slice
+from tdjepa.params import Params, diagnosed_epochs, evaluate_slice
 
 PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "page", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
-DIAGNOSTICS = ("pairs.parquet", "pairs.card.json", "aliasing.json")
+DIAGNOSTICS = ("pairs.parquet", "pairs.card.json", "aliasing.json", "probe.json")
 EVIDENCE = ("stats.json", "cells.csv", "claims.json")
 TABLES = (
     *("method_comparison", "main", "literature", "ablations", "navigation", "rank_split", "phases", "geometry"),
     *("contact_gates", "reacher_protocol", "cost_matrix"),  # so far the paper's eleven; then our own
-    *("floors", "training_seeds", "split_leak", "data", "claims"),
+    *("floors", "training_seeds", "split_leak", "rank_epochs", "disagreement", "probe", "data", "claims"),
 )
 FIGURES = (
     *("alignment", "pipeline", "cost_matrix", "epoch_curve", "offline", "calibration"),  # the paper's six
@@ -46,6 +46,8 @@ class Files:
         self.sweep_card = str(card_path(self.sweep))
         self.floors = str(layout.rows(p.scale, "{env}", "floors"))
         self.floors_card = str(card_path(self.floors))
+        self.ceiling = str(layout.rows(p.scale, "{env}", "ceiling"))
+        self.ceiling_card = str(card_path(self.ceiling))
         self.last_checkpoint = self.checkpoints()[-1]
         self.last_card = self.checkpoint_cards()[-1]
 
@@ -54,7 +56,7 @@ class Files:
         return "|".join(env for env, word in self.p.collect.source.items() if word == source) or "(?!)"
 
     def log(self, name: str) -> str:
-        return f"results/{self.scale}/logs/{name}.log"
+        return str(layout.log(self.scale, name))
 
     def benchmark(self, name: str) -> str:
         return f"results/{self.scale}/benchmarks/{name}.tsv"
@@ -80,6 +82,10 @@ class Files:
         """The checkpoint that a training starts from: none, or that of the method it continues."""
         before = self.p.methods[method].continues
         return [str(layout.checkpoint(self.scale, env, before.method, seed, before.epoch))] if before else []
+
+    def diagnosed(self, paths: list[str]) -> list[str]:
+        """Those of a training's checkpoints (or of their cards) whose latents are measured."""
+        return [paths[epoch - 1] for epoch in diagnosed_epochs(self.p)]
 
     def evaluated(self, env: str, method: str, seed: str, sweep: str = "") -> list[int]:
         """The epochs that an evaluation needs."""
@@ -133,8 +139,11 @@ class Files:
     def _per_env(self, *patterns: str) -> list[str]:
         return [f.format(env=env) for env in self.p.envs for f in patterns]
 
+    def all_ceilings(self) -> list[str]:
+        return [self.ceiling.format(env=env) for env in self.p.envs if env in self.p.diagnose.ceiling_pairs]
+
     def all_rows(self) -> list[str]:
-        return self._each(self.rows) + self._per_env(self.floors) + self.all_sweeps()
+        return self._each(self.rows) + self._per_env(self.floors) + self.all_ceilings() + self.all_sweeps()
 
     def all_rows_cards(self) -> list[str]:
         return [str(card_path(path)) for path in self.all_rows()]
@@ -147,6 +156,9 @@ class Files:
 
     def all_aliasing(self) -> list[str]:
         return self._diagnosed("aliasing.json")
+
+    def all_probes(self) -> list[str]:
+        return self._each(self.diagnostic("probe.json"))
 
     def all_curves(self) -> list[str]:
         return self._each(self.training("curve.csv"))
@@ -169,7 +181,7 @@ class Files:
             "evaluate": self._each(self.rows, self.rows_card)
             + self._diagnosed(*DIAGNOSTICS)
             + self._per_env(self.floors, self.floors_card)
-            + [path for rows in self.all_sweeps() for path in (rows, str(card_path(rows)))],
+            + [path for rows in self.all_ceilings() + self.all_sweeps() for path in (rows, str(card_path(rows)))],
             "judge": [self.evidence(name) for name in EVIDENCE],
             "render": [path for part in REPORT for path in self.report(part)],
             "page": [str(layout.page(self.scale)), str(card_path(layout.page(self.scale)))],

@@ -17,6 +17,8 @@ VERBS = {  # verb -> the module that does its work
     "evaluate": "tdjepa.evaluation",
     "picture": "tdjepa.pictures",
     "diagnose": "tdjepa.diagnostics.run",
+    "probe": "tdjepa.diagnostics.probe",
+    "ceiling": "tdjepa.diagnostics.ceiling",
     "judge": "tdjepa.evidence.judge",
     "claims": "tdjepa.evidence.claims",
     "render": "tdjepa.render.collected",  # gathers the inputs; what is made of them is imported by name:

@@ -115,10 +115,23 @@ def argument_parser() -> argparse.ArgumentParser:
             *common,
             episodes,
             file("pairs", "pairs.parquet"),
-            file("checkpoint", "a checkpoint"),
+            file("checkpoint", "the checkpoints of the curve's epochs, in order", nargs="+"),
             out,
         ),
         file("aliasing", "where to write the aliasing diagnostic"),
+    )
+    split = file("split", "split.json")
+    verb(
+        "probe",
+        probe,
+        "can the true state be read from the latent, and from imagined ones?",
+        *(env, method, seed, *common, episodes, split, file("checkpoint", "a checkpoint"), out),
+    )
+    verb(
+        "ceiling",
+        ceiling,
+        "the protocol's planner with the true simulator as its model",
+        *(env, *common, episodes, split, file("manifest", "test.json or validation.json"), out),
     )
     verb(
         "import",
@@ -166,6 +179,7 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("page", page, "everything as one web page that opens offline", params, scale, slice_, TIMES, out)
     readme = file("readme", "copy the scale's summary table into this README, between its marks")
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
+    verb("recipes", recipes, "success over CPU-minutes of training, as a table and a figure", params, scale, docs)
     verb("status", status, "what is done, running, failed and left of a scale, and how long that takes", params, scale)
     verb("doctor", doctor, "what this machine lacks, and what to install for what", params, scale)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
@@ -439,11 +453,46 @@ def diagnose(args):
         cfg,
         _path(args.episodes, scale, scale and layout.episodes(scale, cfg.env), "--episodes"),
         _path(args.pairs, scale, scale and layout.mined(scale, cfg.env, "pairs.parquet"), "--pairs"),
-        _path(args.checkpoint, scale, scale and layout.checkpoint(*place, cfg.last_epoch), "--checkpoint"),
+        args.checkpoint
+        or [_path(None, scale, scale and layout.checkpoint(*place, epoch), "--checkpoint") for epoch in cfg.epochs],
         _path(args.out, scale, scale and layout.diagnostic(*place, "pairs.parquet"), "--out"),
         _path(args.aliasing, scale, scale and layout.diagnostic(*place, "aliasing.json"), "--aliasing"),
     )
     _done(**facts)
+
+
+def probe(args):
+    from tdjepa import layout, params
+    from tdjepa.diagnostics import probe
+
+    cfg, scale = _slice(args, params.ProbeSlice, lambda p: params.probe_slice(p, args.env, args.method, args.seed))
+    place = (scale, cfg.env, cfg.method_name, cfg.seed)
+    facts = probe.run(
+        cfg,
+        _path(args.episodes, scale, scale and layout.episodes(scale, cfg.env), "--episodes"),
+        _path(args.split, scale, scale and layout.mined(scale, cfg.env, "split.json"), "--split"),
+        _path(args.checkpoint, scale, scale and layout.checkpoint(*place, cfg.last_epoch), "--checkpoint"),
+        _path(args.out, scale, scale and layout.diagnostic(*place, "probe.json"), "--out"),
+    )
+    _done(**facts)
+
+
+def ceiling(args):
+    from tdjepa import evaluation, layout, params
+    from tdjepa.diagnostics import ceiling
+    from tdjepa.envs.base import make
+
+    cfg, scale = _slice(args, params.EvaluateSlice, lambda p: params.ceiling_slice(p, args.env))
+    manifest = f"{cfg.evaluate.manifest}.json"
+    table = ceiling.run(
+        cfg,
+        _path(args.episodes, scale, scale and layout.episodes(scale, cfg.env), "--episodes"),
+        _path(args.split, scale, scale and layout.mined(scale, cfg.env, "split.json"), "--split"),
+        _path(args.manifest, scale, scale and layout.mined(scale, cfg.env, manifest), "--manifest"),
+        out := _path(args.out, scale, scale and layout.rows(scale, cfg.env, "ceiling"), "--out"),
+    )
+    print(f"success: {make(cfg.env).success_text}\n{evaluation.shown(table)}")
+    _done(rows=len(table), file=out)
 
 
 def import_(args):
@@ -557,6 +606,20 @@ def summary(args):
     if args.readme:
         collected.update_readme(p, args.readme)
     collected.show(p)
+
+
+def recipes(args):
+    from tdjepa import layout, recipes
+    from tdjepa.render.collected import around, insert
+
+    p = _params(args)
+    if args.docs:
+        around(args.docs, f"recipes:{p.scale}")
+    text = recipes.run(p).to_markdown()
+    print(text, end="")
+    if args.docs:
+        insert(args.docs, f"recipes:{p.scale}", text)
+    _done(figure=layout.recipes(p.scale, "success_over_cpu.png"))
 
 
 def status(args):

@@ -260,7 +260,7 @@ def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path
     with publish(out) as temporary:
         table.to_parquet(temporary, index=False)
     criterion, locked = make(cfg.env).success_text, table["manifest"].iloc[0]
-    facts = {"rows": len(table), "success_criterion": criterion, "manifest": locked, "code": version(cfg.env)}
+    facts = {"rows": len(table), "success_criterion": criterion, "manifest": locked, "code": table["code"].iloc[0]}
     write_card(out, "evaluate", cfg.model_dump(mode="json"), inputs, **facts)
     return table
 

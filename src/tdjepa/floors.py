@@ -53,7 +53,7 @@ def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> T
         ["The demonstrator reaches its goals", *map(by_demonstrator, cards.values())],
         ["All pairs: solved at the start", *(percent(c["trivial_share"]) for c in cards.values())],
         ["Test pairs: solved at the start", *(percent(t.trivial.mean()) for t in rows.values())],
-        *([label, *(rate(t, floor) for t in rows.values())] for floor, label in FLOORS.items()),
+        *([FLOORS[floor], *(rate(t, floor) for t in rows.values())] for floor in evaluation.FLOORS),
     ]
     seeds = len(p.evaluate.plan_seeds)
     pairs = ", ".join(dict.fromkeys(str(len(t[["episode", "start"]].drop_duplicates())) for t in rows.values()))

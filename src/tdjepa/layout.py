@@ -21,7 +21,8 @@ def checkpoint(scale: str, env: str, method: str, seed: int | str, epoch: int) -
 
 
 def rows(scale: str, env: str, method: str, seed: int | str = "") -> Path:
-    """Evaluation rows; the floors (random, zero, replay) have no training seed and share one file, `floors`."""
+    """Evaluation rows; the floors (random, zero, replay) have no training seed and share one file, `floors`; what the planner
+    reaches with the true simulator is in `ceiling`."""
     return Path("results", scale, "rows", env, f"{method}_{seed}.parquet" if seed != "" else f"{method}.parquet")
 
 
@@ -36,7 +37,7 @@ def sweep(scale: str, name: str, env: str, method: str, seed: int | str) -> Path
 
 
 def diagnostic(scale: str, env: str, method: str, seed: int | str, name: str) -> Path:
-    """pairs.parquet (alignment and calibration) or aliasing.json."""
+    """pairs.parquet (alignment and calibration), aliasing.json or probe.json."""
     return Path("results", scale, "diagnostics", env, f"{method}_{seed}_{name}")
 
 
@@ -52,6 +53,16 @@ def evidence(scale: str, name: str = "stats.json") -> Path:
 def report(scale: str, name: str = "") -> Path:
     """tables/, figures/, numbers.tex, summary.md."""
     return Path("results", scale, "report", name)
+
+
+def log(scale: str, name: str) -> Path:
+    """What a job said."""
+    return Path("results", scale, "logs", f"{name}.log")
+
+
+def recipes(scale: str, name: str) -> Path:
+    """success_over_cpu.pdf and .png of `tdjepa recipes`: measured times, so no part of the report."""
+    return Path("results", scale, "recipes", name)
 
 
 def paper(scale: str) -> Path:

@@ -495,6 +495,17 @@ class Evaluate(Record):
     sweeps: dict[Name, Sweep]
 
 
+class Diagnose(Record):
+    """What is measured beside the evaluation: what a model sees and predicts, and what its planner could reach."""
+
+    probe_frames: Annotated[int, Field(ge=2)] = Field(
+        description="held-out frames whose state a probe reads; it is fitted on twice as many of the training part"
+    )
+    ceiling_pairs: dict[Env, Count] = Field(
+        description="pairs planned with the true simulator as model; an environment left out has none"
+    )
+
+
 class Judge(Record):
     seed: Seed
     bootstrap: Annotated[int, Field(ge=100)]
@@ -519,6 +530,7 @@ class Params(Record):
     recipes: tuple[Recipe, ...]
     methods: dict[Name, Method]
     evaluate: Evaluate
+    diagnose: Diagnose
     judge: Judge
     render: Render
 
@@ -686,7 +698,17 @@ class DiagnoseSlice(Record):
     env: Env
     method_name: Name
     seed: Seed
+    epochs: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(description="checkpoints, the last one last")
+
+
+class ProbeSlice(Record):
+    env: Env
+    method_name: Name
+    seed: Seed
     last_epoch: Count
+    frameskip: Count
+    horizon: Count = Field(description="model steps that are imagined")
+    frames: Count
 
 
 def collect_slice(p: Params, env: str) -> CollectSlice:
@@ -766,23 +788,37 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
 
 
 def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
-    """Every cost of the method at the last epoch with every plan seed; the epoch curve on the first training seed.
+    """Every cost of the method at the last epoch with every plan seed; the epoch curves on the first training seed.
 
     A leaky training has no curve: it answers one question, what the last epoch gains.
     """
-    ev, costs = p.evaluate, p.methods[method].costs
-    cells = [_cell(p, env, {"cost": cost}, ev.plan_seeds) for cost in costs]
-    if seed == p.train_seeds[0] and ev.curve_cost in costs and p.methods[method].trains_on == "train":
-        epochs = [epoch for epoch in ev.curve_epochs if epoch != p.train.epochs]
-        cells += [_cell(p, env, {"cost": ev.curve_cost, "epoch": epoch}, ev.plan_seeds[:1]) for epoch in epochs]
+    ev, known = p.evaluate, p.methods[method]
+    cells = [_cell(p, env, {"cost": cost}, ev.plan_seeds) for cost in known.costs]
+    if seed == p.train_seeds[0] and known.trains_on == "train":
+        curves = itertools.product(curve_costs(p, env, method), ev.curve_epochs)
+        earlier = [{"cost": cost, "epoch": epoch} for cost, epoch in curves if epoch != p.train.epochs]
+        cells += [_cell(p, env, overlay, ev.plan_seeds[:1]) for overlay in earlier]
     return cells
+
+
+def planned_cost(p: Params, env: str, method: str) -> str:
+    """What a method plans with where one cost is shown: the deployed one if it has it, else its first."""
+    deployed, costs = p.evaluate.protocol[env].deployed, p.methods[method].costs
+    return deployed if deployed in costs else costs[0]
+
+
+def curve_costs(p: Params, env: str, method: str) -> list[str]:
+    """The costs of a method's epoch curves: that of the published curve, and what it plans with (an ablation, which continues
+    another training, has a curve for the former only)."""
+    known, published = p.methods[method], p.evaluate.curve_cost
+    costs = [published] if published in known.costs else []
+    return list(dict.fromkeys(costs if known.continues else [*costs, planned_cost(p, env, method)]))
 
 
 def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     """The cells of a sweep; a cell that names no cost plans with the deployed one, or the method's first."""
-    sweep, costs = p.evaluate.sweeps[name], p.methods[method].costs
-    deployed = p.evaluate.protocol[env].deployed
-    usual = {"setting": name, "cost": deployed if deployed in costs else costs[0]}
+    sweep = p.evaluate.sweeps[name]
+    usual = {"setting": name, "cost": planned_cost(p, env, method)}
     cells = []
     for overlay in sweep.cells:
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
@@ -806,8 +842,38 @@ def _cell(p: Params, env: str, overlay: Mapping, plan_seeds: tuple[int, ...]) ->
     return {**cell, **parts}
 
 
+def diagnosed_epochs(p: Params) -> list[int]:
+    """The epochs of the curve, for every training: latents cost less than plans."""
+    return sorted({*p.evaluate.curve_epochs, p.train.epochs})
+
+
 def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
-    return DiagnoseSlice(env=env, method_name=method, seed=seed, last_epoch=p.train.epochs)
+    return DiagnoseSlice(env=env, method_name=method, seed=seed, epochs=tuple(diagnosed_epochs(p)))
+
+
+def probe_slice(p: Params, env: str, method: str, seed: int) -> ProbeSlice:
+    return ProbeSlice(
+        env=env,
+        method_name=method,
+        seed=seed,
+        last_epoch=p.train.epochs,
+        frameskip=p.mine.frameskip,
+        horizon=p.evaluate.planner.horizon,
+        frames=p.diagnose.probe_frames,
+    )
+
+
+def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
+    """The protocol on the first pairs with one plan seed; its cost is a distance of states, whatever the cell says."""
+    pairs = p.diagnose.ceiling_pairs.get(env)
+    if pairs is None:
+        raise UserError(
+            f"diagnose.ceiling_pairs: has no entry for {env}; add one to plan there with the true simulator"
+        )
+    cell = parse(Cell, _cell(p, env, {"cost": "l2", "epoch": 1}, p.evaluate.plan_seeds[:1]), f"params for {env}")
+    cfg = evaluate_slice(p, env, "simulator", 0)
+    evaluate = cfg.evaluate.model_copy(update={"episodes": min(pairs, cfg.evaluate.episodes), "curve_epochs": ()})
+    return cfg.model_copy(update={"evaluate": evaluate, "cells": (cell,)})
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -86,13 +86,39 @@ rule floors:
         " --manifest {input.manifest:q} --out {output.rows:q} >{log:q} 2>&1"
 
 
+# The planner with the true simulator as its model: what better perception and prediction could give at most.
+rule ceiling:
+    input:
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        split=FILES.mined("split.json"),
+        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        code=lambda w: sources("ceiling", w.env),
+    output:
+        rows=FILES.ceiling,
+        card=FILES.ceiling_card,
+    log:
+        FILES.log("ceiling_{env}"),
+    benchmark:
+        FILES.benchmark("ceiling_{env}")
+    resources:
+        runtime=360,
+    params:
+        slice=job(lambda w: tdjepa_params.ceiling_slice(P, w.env)),
+    message:
+        "ceiling {wildcards.env}"
+    shell:
+        "python -m tdjepa ceiling --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
+        " --manifest {input.manifest:q} --out {output.rows:q} >{log:q} 2>&1"
+
+
 rule diagnose:
     input:
         episodes=ancient(FILES.episodes),
         card=FILES.episodes_card,
         pairs=FILES.mined("pairs.parquet"),
-        checkpoint=ancient(FILES.last_checkpoint),
-        checkpoint_card=FILES.last_card,
+        checkpoints=ancient(FILES.diagnosed(FILES.checkpoints())),
+        checkpoint_cards=FILES.diagnosed(FILES.checkpoint_cards()),
         code=lambda w: sources("diagnose", w.env),
     output:
         pairs=FILES.diagnostic("pairs.parquet"),
@@ -110,4 +136,28 @@ rule diagnose:
         "diagnose {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
         "python -m tdjepa diagnose --slice {params.slice:q} --episodes {input.episodes:q} --pairs {input.pairs:q}"
-        " --checkpoint {input.checkpoint:q} --out {output.pairs:q} --aliasing {output.aliasing:q} >{log:q} 2>&1"
+        " --checkpoint {input.checkpoints:q} --out {output.pairs:q} --aliasing {output.aliasing:q} >{log:q} 2>&1"
+
+
+# Is the true state in the latent, and is it still there after imagined steps?
+rule probe:
+    input:
+        episodes=ancient(FILES.episodes),
+        card=FILES.episodes_card,
+        split=FILES.mined("split.json"),
+        checkpoint=ancient(FILES.last_checkpoint),
+        checkpoint_card=FILES.last_card,
+        code=lambda w: sources("probe", w.env),
+    output:
+        FILES.diagnostic("probe.json"),
+    log:
+        FILES.log("probe_{env}_{method}_{seed}"),
+    benchmark:
+        FILES.benchmark("probe_{env}_{method}_{seed}")
+    params:
+        slice=job(lambda w: tdjepa_params.probe_slice(P, w.env, w.method, int(w.seed))),
+    message:
+        "probe {wildcards.env} {wildcards.method} {wildcards.seed}"
+    shell:
+        "python -m tdjepa probe --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
+        " --checkpoint {input.checkpoint:q} --out {output:q} >{log:q} 2>&1"

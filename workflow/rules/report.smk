@@ -6,6 +6,7 @@ RESULTS = [
     FILES.all_pairs(),
     FILES.all_pairs_cards(),
     FILES.all_aliasing(),
+    FILES.all_probes(),
     FILES.all_curves(),
     FILES.all_episode_cards(),
 ]
@@ -63,6 +64,7 @@ rule claims:
 rule tables:
     input:
         PHASES["judge"],
+        FILES.all_probes(),
         FILES.all_episode_cards(),
         code=sources("tables", *P.envs) + sources("render", *P.envs),
     output:

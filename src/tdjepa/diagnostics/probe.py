@@ -1,20 +1,34 @@
-"""Probe: how well does a linear map read the true state from the latent, on episodes that neither was fitted to?
+"""`tdjepa probe`: can the true state be read from the latent, on episodes that neither model nor probe was fitted to?
 
-Perception: ridge regression from z to the physical quantities of the state. Prediction: the same map applied to latents that
-are rolled out open loop, as the planner rolls them out, so that errors come in the units of the success criterion. A model
-cannot plan to what it does not see; but a good probe does not promise good plans.
+    tdjepa probe --env push_t --method tdjepa --seed 3072 --scale desk
+
+Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and on a Gaussian
+kernel of it, which also finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled out open
+loop along logged actions, as the planner rolls them out, so that errors come in the units of the success criterion. A
+model cannot plan to what it does not see; but a good probe does not promise good plans.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from tdjepa.artefacts import sha256_of_input, write_json
+from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 from tdjepa.errors import UserError
+from tdjepa.mining import split
+from tdjepa.model import checkpoint
 from tdjepa.model.world_model import WorldModel
+from tdjepa.params import ProbeSlice
+from tdjepa.streams import stream
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
+KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
+CENTRES = 1600  # training frames that the kernel compares with, at most
+
+Map = Callable[[np.ndarray], np.ndarray]
 
 
 def circle(angle: np.ndarray) -> np.ndarray:
@@ -22,14 +36,21 @@ def circle(angle: np.ndarray) -> np.ndarray:
     return np.stack([np.sin(angle), np.cos(angle)], 1)
 
 
-# what is read from the states (N, S) of each environment: {quantity: states -> (N, k)}
-QUANTITIES: dict[str, dict[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "two_room": {"agent": lambda s: s[:, :2]},
-    "push_t": {"agent": lambda s: s[:, :2], "block": lambda s: s[:, 2:4], "angle": lambda s: circle(s[:, 4])},
+# what is read from the states (N, S) of each environment: {(quantity, unit): states -> (N, k)}; the error of an angle is a
+# chord, nearly radians as long as it is small
+QUANTITIES: dict[str, dict[tuple[str, str], Map]] = {
+    "two_room": {("agent", "px"): lambda s: s[:, :2]},
+    "reacher": {("shoulder", "rad"): lambda s: circle(s[:, 0]), ("wrist", "rad"): lambda s: circle(s[:, 1])},
+    "push_t": {
+        ("agent", "px"): lambda s: s[:, :2],
+        ("block", "px"): lambda s: s[:, 2:4],
+        ("angle", "rad"): lambda s: circle(s[:, 4]),
+    },
+    "cube": {("cube", "cm"): lambda s: 100 * s[:, 14:17], ("effector", "cm"): lambda s: 100 * s[:, 61:64]},
 }
 
 
-def fit(z: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def fit(z: np.ndarray, y: np.ndarray) -> Map:
     """Ridge regression with an intercept. z (N, D), y (N, k) -> a function (..., D) -> (..., k)"""
     mean_z, mean_y = z.mean(0), y.mean(0)
     centred = z - mean_z
@@ -37,6 +58,27 @@ def fit(z: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     ridge = RIDGE * np.trace(gram) / len(gram) + 1e-12  # a collapsed latent reads the mean
     weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), centred.T @ (y - mean_y))
     return lambda new: (new - mean_z) @ weights + mean_y
+
+
+def fit_kernel(z: np.ndarray, y: np.ndarray) -> Map:
+    """Ridge regression on a Gaussian kernel as wide as the median distance of two latents; (N, D), (N, k) -> as `fit`"""
+    n = min(CENTRES, 4 * len(z) // 5)
+    centres, mean_y = z[:n], y[:n].mean(0)
+    distances = squared_distances(centres, centres)
+    width = np.median(distances) + 1e-12  # all latents alike: a constant kernel, which reads the mean
+    gram = np.exp(-distances / width)
+
+    def read(ridge: float) -> Map:
+        weights = np.linalg.solve(gram + ridge * np.eye(n), y[:n] - mean_y)
+        return lambda new: np.exp(-squared_distances(new, centres) / width) @ weights + mean_y
+
+    rest = slice(n, n + CENTRES // 4)
+    return min(map(read, KERNEL_RIDGES), key=lambda found: error(found(z[rest]), y[rest]))
+
+
+def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(N, D), (M, D) -> (N, M)"""
+    return np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T, 0)
 
 
 def error(found: np.ndarray, true: np.ndarray) -> float:
@@ -54,46 +96,83 @@ def draw(data: Store, episodes: np.ndarray, n: int, span: int, rng: np.random.Ge
 
 
 @torch.inference_mode()
-def encode(model: WorldModel, frames: np.ndarray, chunk: int = 128) -> torch.Tensor:
+def encode(model: WorldModel, frames: np.ndarray, chunk: int = 128) -> np.ndarray:
     """(N, H, W, 3) -> (N, D)"""
-    return torch.cat([model.encode(torch.from_numpy(frames[k : k + chunk])) for k in range(0, len(frames), chunk)])
+    parts = [model.encode(torch.from_numpy(frames[k : k + chunk])) for k in range(0, len(frames), chunk)]
+    return torch.cat(parts).numpy()
 
 
 @torch.inference_mode()
+def imagine(model: WorldModel, z: np.ndarray, blocks: np.ndarray, chunk: int = 128) -> np.ndarray:
+    """Latents after each of the action blocks; (N, D), (N, H, frameskip * A) -> (N, H, D)"""
+    z, c = torch.from_numpy(z)[:, None], model.standardise(torch.from_numpy(blocks))
+    parts = [model.rollout(z[k : k + chunk], model.action_encoder(c[k : k + chunk])) for k in range(0, len(z), chunk)]
+    return torch.cat(parts).numpy()
+
+
 def probe(
     model: WorldModel,
     data: Store,
-    quantities: dict[str, Callable[[np.ndarray], np.ndarray]],
+    quantities: dict[tuple[str, str], Map],
     train: np.ndarray,
     held_out: np.ndarray,
     frameskip: int,
     horizon: int,
     rng: np.random.Generator,
-    n: int = 2000,
-) -> dict[str, dict[str, float | list[float]]]:
-    """Errors on held-out episodes of a probe that was fitted on training episodes.
+    n: int,
+) -> list[dict]:
+    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record a quantity:
 
-    -> {quantity: {"seen": error, "r2": share of the variance, "chance": error of the mean,
-                   "ahead": errors 1..horizon model steps ahead, "still": errors if nothing moved}}
+    mean: error if one always said the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
+    the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.
     """
     span = horizon * frameskip
     fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, held_out, n, span, rng)
-    z_fit, z = encode(model, data.pixels[fitted]).numpy(), encode(model, data.pixels[tested])
+    z_fit, z = encode(model, data.pixels[fitted]), encode(model, data.pixels[tested])
     blocks = data.action[tested[:, None] + np.arange(span)].reshape(n, horizon, -1)
-    c = model.standardise(torch.from_numpy(blocks))
-    z_hat = torch.cat(
-        [model.rollout(z[k : k + 128, None], model.action_encoder(c[k : k + 128])) for k in range(0, n, 128)]
-    )
-    out = {}
-    for name, quantity in quantities.items():
+    z_hat = imagine(model, z, blocks).astype(np.float64)
+    z_fit, z = z_fit.astype(np.float64), z.astype(np.float64)
+    out = []
+    for (name, unit), quantity in quantities.items():
         true = [quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1)]
-        read = fit(z_fit.astype(np.float64), quantity(data.state[fitted]))
-        seen, chance = read(z.numpy()), true[0].mean(0)
-        out[name] = {
-            "seen": error(seen, true[0]),
-            "r2": 1 - error(seen, true[0]) ** 2 / error(chance, true[0]) ** 2,
-            "chance": error(chance, true[0]),
-            "ahead": [error(read(z_hat[:, k].numpy()), true[k + 1]) for k in range(horizon)],
-            "still": [error(true[0], true[k + 1]) for k in range(horizon)],
-        }
+        known = quantity(data.state[fitted])
+        line, bent = fit(z_fit, known), fit_kernel(z_fit, known)
+        out.append(
+            {
+                "quantity": name,
+                "unit": unit,
+                "mean": error(true[0].mean(0), true[0]),
+                "linear": error(line(z), true[0]),
+                "kernel": error(bent(z), true[0]),
+                "ahead": [error(bent(z_hat[:, k]), true[k + 1]) for k in range(horizon)],
+                "still": [error(true[0], true[k + 1]) for k in range(horizon)],
+            }
+        )
     return out
+
+
+def run(cfg: ProbeSlice, episodes: Path, split_file: Path, checkpoint_file: Path, out: Path) -> dict:
+    """Probe one checkpoint on the test part; the errors into `out` (JSON)."""
+    data, expect = open_store(episodes), {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
+    model, _ = checkpoint.load(checkpoint_file, {**expect, "epoch": cfg.last_epoch})
+    parts = {name: np.asarray(part) for name, part in split.read(split_file, data.episodes).items()}
+    rng = stream(cfg.seed, "probe")
+    where = (QUANTITIES[cfg.env], parts["train"], parts["test"], cfg.frameskip, cfg.horizon)
+    found = probe(model, data, *where, rng, cfg.frames)
+    who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed, "epoch": cfg.last_epoch}
+    made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint_file)}
+    write_json(out, {**who, **made, "quantities": [_rounded(record) for record in found]})
+    return {
+        f"{r['quantity']} ({r['unit']})": f"always the mean {r['mean']:.3g}, linear {r['linear']:.3g}, "
+        f"kernel {r['kernel']:.3g}, imagined {r['ahead'][0]:.3g} after 1 step, {r['ahead'][-1]:.3g} after {cfg.horizon}"
+        for r in found
+    } | {"file": out}
+
+
+def _rounded(record: dict) -> dict:
+    """Five significant digits: what more there is belongs to the machine."""
+
+    def cut(value):
+        return [cut(v) for v in value] if isinstance(value, list) else float(f"{value:.5g}")
+
+    return {name: value if isinstance(value, str) else cut(value) for name, value in record.items()}

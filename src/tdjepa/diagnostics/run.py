@@ -1,8 +1,9 @@
-"""`tdjepa diagnose`: what one trained model's latents know, without planning.
+"""`tdjepa diagnose`: what one training's latents know, without planning, at several epochs of it.
 
 tdjepa diagnose --env two_room --method tdjepa --seed 3072 --scale desk
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -17,30 +18,42 @@ from tdjepa.params import DiagnoseSlice
 from tdjepa.streams import stream
 
 
-def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, out: Path, out_aliasing: Path) -> dict:
-    """Distances of the held-out pairs into `out` (parquet), the aliasing diagnostic into `out_aliasing` (JSON)."""
-    expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
-    model, about = checkpoint.load(checkpoint_file, expect)
-    data = open_store(episodes)
+def run(
+    cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoints: Sequence[Path], out: Path, out_aliasing: Path
+) -> dict:
+    """Distances of the held-out pairs at each epoch into `out` (parquet), the last one's aliasing into `out_aliasing` (JSON).
+
+    `checkpoints` are those of cfg.epochs, in that order.
+    """
+    data, held_out = open_store(episodes), pd.read_parquet(pairs)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
-    table = distances(model, data, pd.read_parquet(pairs)).assign(**who)
+    tables = []
+    for epoch, path in zip(cfg.epochs, checkpoints, strict=True):
+        expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed, "epoch": epoch}
+        model, about = checkpoint.load(path, expect)
+        tables.append(distances(model, data, held_out).assign(**who, epoch=epoch))
+    table = pd.concat(tables, ignore_index=True)
     sweep(out)
     with publish(out) as temporary:
         table.to_parquet(temporary, index=False)
-    inputs = {"episodes": episodes, "pairs": pairs, "checkpoint": checkpoint_file}
+    inputs = {"episodes": episodes, "pairs": pairs}
+    inputs |= {f"epoch_{epoch}": path for epoch, path in zip(cfg.epochs, checkpoints, strict=True)}
     write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
     encoder = about["train"]["model"]["encoder"]
     patch = encoder["patch"] * 2 ** len(encoder["stem"])
     seen = {"patch": patch, "shift_px": [], "change": [], "ratio_one_patch": None}
     if hasattr(env := make(cfg.env), "moved"):  # an arm has no place in the image to be moved from
         seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"))
-    write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoint_file)})
+    write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoints[-1])})
     return {
-        "rank correlation with the step gap": ", ".join(
-            f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}"
-            for cost in ("d_psi", "l2")
-            if table[cost].notna().all()
-        ),
+        **{
+            f"epoch {e}: rank correlation with the step gap": _ranks(t) for e, t in zip(cfg.epochs, tables, strict=True)
+        },
         "change at one patch / at half a patch": seen["ratio_one_patch"],
         "file": out,
     }
+
+
+def _ranks(table: pd.DataFrame) -> str:
+    known = [cost for cost in ("d_psi", "l2") if table[cost].notna().all()]
+    return ", ".join(f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}" for cost in known)

@@ -15,9 +15,9 @@ BINS = 5  # of equal width over the gaps, for "rises with the gap"
 
 
 def read(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """The pairs of several diagnostics; `episode` where the files have it."""
+    """The pairs of several diagnostics; `episode` where the files have it, `epoch` 0 where they do not say."""
     frames = [_read_one(Path(path)) for path in paths]
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in COLUMNS})
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in [*COLUMNS, "epoch"]})
 
 
 def _read_one(path: Path) -> pd.DataFrame:
@@ -28,13 +28,22 @@ def _read_one(path: Path) -> pd.DataFrame:
     missing = [name for name in COLUMNS if name not in frame]
     if missing:
         raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")
-    return frame[[*COLUMNS, *(["episode"] if "episode" in frame else [])]]
+    frame = frame if "epoch" in frame else frame.assign(epoch=0)
+    return frame[[*COLUMNS, "epoch", *(["episode"] if "episode" in frame else [])]]
+
+
+def last(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs as the last measured checkpoint of each training sees them."""
+    if "epoch" not in pairs or pairs.empty:
+        return pairs
+    return pairs[pairs["epoch"] == pairs.groupby(["env", "method", "train_seed"])["epoch"].transform("max")]
 
 
 def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
-    """One line (env, method, train_seed, split, measure, rho, n) per checkpoint, stratum and cost."""
-    lines = []
-    for (env, method, seed), of_checkpoint in pairs.groupby(["env", "method", "train_seed"], sort=True):
+    """One line (env, method, train_seed, epoch, split, measure, rho, n) per checkpoint, stratum and cost."""
+    lines, key = [], ["env", "method", "train_seed", "epoch"]
+    pairs = pairs if "epoch" in pairs else pairs.assign(epoch=0)
+    for (env, method, seed, epoch), of_checkpoint in pairs.groupby(key, sort=True):
         for split in SPLITS:
             part = of_checkpoint if split == "all" else of_checkpoint[of_checkpoint[split].astype(bool)]
             for measure in MEASURES:
@@ -45,8 +54,8 @@ def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
                     else np.nan
                 )
                 if not np.isnan(rho):
-                    lines.append((env, method, int(seed), split, measure, rho, len(usable)))
-    return pd.DataFrame(lines, columns=["env", "method", "train_seed", "split", "measure", "rho", "n"])
+                    lines.append((env, method, int(seed), int(epoch), split, measure, rho, len(usable)))
+    return pd.DataFrame(lines, columns=[*key, "split", "measure", "rho", "n"])
 
 
 def correlation(values: np.ndarray, tau: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

@@ -110,7 +110,7 @@ def run(
     if train_seed is None:
         trained = frame[~frame["method"].isin(FLOORS)]["train_seed"]
         train_seed = int(trained.min()) if len(trained) else 0
-    evidence = Evidence(frame, alignment.read(pairs), settings.seed, settings.bootstrap, settings.level)
+    evidence = Evidence(frame, alignment.last(alignment.read(pairs)), settings.seed, settings.bootstrap, settings.level)
     judged = judge(claims, evidence, train_seed)
     write_json(Path(out, "claims.json"), judged)
     return judged

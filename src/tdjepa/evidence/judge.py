@@ -5,8 +5,8 @@ an epoch changes no interval of the others.
 
 Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file. The families of
 an environment: two methods, two plan costs of one method, a method against a floor, a leaky training against the honest one
-of the same method, and what has to do with earlier epochs, with sweeps or otherwise with leaky trainings. So neither an
-epoch curve nor a leaky training costs the main comparison power.
+of the same method, and what has to do with earlier epochs, with sweeps, with the simulator as model or otherwise with leaky
+trainings. So neither an epoch curve nor a leaky training costs the main comparison power.
 """
 
 import io
@@ -22,7 +22,7 @@ from tdjepa import params
 from tdjepa.artefacts import write_text
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.names import MAIN
+from tdjepa.evidence.names import MAIN, SIMULATOR
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
@@ -102,6 +102,8 @@ def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: floa
 
 def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
     """What kind of question a against b is; `last` is the last epoch of each method."""
+    if SIMULATOR in (a.method, b.method):
+        return "ceiling"
     if any(cell.method.endswith(params.LEAKY) for cell in (a, b)):
         twins = a.method != b.method and paired.training_of(a.method) == paired.training_of(b.method)
         return "leak" if twins and a.cost == b.cost and a.epoch == b.epoch else "leaky"

@@ -1,6 +1,8 @@
 """Words that rows, statistics and tables share."""
 
-FLOORS = ("random", "zero", "replay")  # methods without a training: train_seed 0, epoch 0, solver and cost "none", w 1
+SIMULATOR = "simulator"  # the protocol's planner with the true simulator as its model: a ceiling, on fewer pairs
+# Methods without a training: train_seed 0, epoch 0, cost "none"; only the simulator has a solver.
+FLOORS = ("random", "zero", "replay", SIMULATOR)
 MAIN = "main"  # the setting of the published protocol; sweeps have other names
 # Columns that tell cells of sweeps apart, with what stands for them where rows do not say:
 PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "candidates": 0, "alpha": -1.0, "planner": ""}

@@ -172,9 +172,14 @@ def paired_t(differences: np.ndarray) -> tuple[float | None, float | None]:
     return t, float(2 * special.stdtr(n - 1, -abs(t)))
 
 
+def disagreement(a: np.ndarray, b: np.ndarray) -> tuple[int, int, int, int]:
+    """Of paired outcomes (T, P, E), how many are solved by both, only by a, only by b, by neither; NaN = no pair."""
+    return tuple(int(np.sum((a == of_a) & (b == of_b))) for of_a, of_b in ((1, 1), (1, 0), (0, 1), (0, 0)))
+
+
 def mcnemar(a: np.ndarray, b: np.ndarray) -> float:
     """The exact p over paired outcomes (T, P, E); NaN on either side = no pair; 1 when the two never differ."""
-    only_a, only_b = int(np.sum((a == 1) & (b == 0))), int(np.sum((a == 0) & (b == 1)))
+    _, only_a, only_b, _ = disagreement(a, b)
     return min(1.0, float(2 * special.bdtr(min(only_a, only_b), only_a + only_b, 0.5))) if only_a + only_b else 1.0
 
 
@@ -242,6 +247,7 @@ def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None
         "p_t": p_t,
         "p_mcnemar": None if outcomes is None else mcnemar(*outcomes),
         "p_permutation": permutation(c, resampled.draws.seed),
+        "outcomes": None if outcomes is None else list(disagreement(*outcomes)),
         "n_plan_seeds": len(c.plan_seeds),
         "n_episodes": len(c.clusters),
     }

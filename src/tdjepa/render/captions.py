@@ -77,6 +77,7 @@ class _Values(dict):
             episodes=p.evaluate.episodes,
             goal_offset=p.mine.goal_offset,
             pairs=p.mine.pairs,
+            probe_frames=f"{p.diagnose.probe_frames:,}",
             near_end=p.mine.near_end,
             far_end=p.mine.far_end,
             tdjepa=method_label(p, "tdjepa"),

@@ -69,7 +69,7 @@ def inputs(p: Params) -> dict:
         if env in sweep.envs
         for path in sorted(Path(layout.sweep(p.scale, name, env, "", "")).parent.glob("[!.]*.parquet"))
     ]
-    floors = [layout.rows(p.scale, env, "floors") for env in p.envs]
+    floors = [layout.rows(p.scale, env, name) for env in p.envs for name in ("floors", "ceiling")]
     return {
         "stats": Path(layout.evidence(p.scale)),
         "claims": Path(layout.evidence(p.scale, "claims.json")),
@@ -77,5 +77,6 @@ def inputs(p: Params) -> dict:
         "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in trained),
         "cards": there(layout.episodes(p.scale, env).with_name("episodes.card.json") for env in p.envs),
         "curves": there(layout.training(*t) / "curve.csv" for t in trained),
+        "probes": there(layout.diagnostic(*t, "probe.json") for t in trained),
         "aliasing": there(layout.diagnostic(*t, "aliasing.json") for t in trained),
     }

@@ -1,11 +1,13 @@
-"""Tables of the diagnostics: does a cost rank by time, and where does planning fail on Push-T?"""
+"""Tables of the diagnostics: does a cost rank by time, where does planning fail on Push-T, do two planners solve the same
+pairs, is the true state in the latent?"""
 
 from tdjepa.evidence import published
 from tdjepa.evidence.names import SPLITS
+from tdjepa.params import diagnosed_epochs
 from tdjepa.render.captions import caption
 from tdjepa.render.inputs import Inputs
-from tdjepa.render.labels import COSTS, ENVS, NOT_RUN, cost_text, method_label
-from tdjepa.render.table import RULE, Table
+from tdjepa.render.labels import COSTS, ENVS, NOT_RUN, cost_text, method_label, methods, planned_cost
+from tdjepa.render.table import RULE, Table, Traced
 from tdjepa.render.texts import mean_std, number, rank_text
 
 
@@ -72,3 +74,70 @@ def geometry(inputs: Inputs) -> Table:
     text = caption(p, "geometry", median=NOT_RUN if median is None else number(median, 1), **values)
     head = ["Starts", *(cost_text(p, cost) for cost in COSTS), "Gap ℓ₂ − d_ψ"]
     return Table("geometry", text, head, body[:-1], wide=True)
+
+
+def rank_epochs(inputs: Inputs) -> Table:
+    """How early in a training each cost ranks by time."""
+    p, epochs = inputs.params, diagnosed_epochs(inputs.params)
+    body = []
+    for env in p.envs:
+        for m in [m for m in methods(p) if m in p.methods_in(env)]:
+            for cost in ("d_psi", "l2"):
+                found = [inputs.rank(env, m, cost, epoch=epoch) for epoch in epochs]
+                if any(found) or cost in p.methods[m].costs:
+                    texts = [NOT_RUN if rho is None else number(rho[0], 3) for rho in found]
+                    body.append([ENVS[env], f"{method_label(p, m)}, {COSTS[cost]}", *texts])
+        body.append(RULE)
+    head = ["Environment", "Method, cost", *(f"epoch {epoch}" for epoch in epochs)]
+    return Table("rank_epochs", caption(p, "rank_epochs"), head, body[:-1], True, left=2)
+
+
+def disagreement(inputs: Inputs) -> Table:
+    """Do two plan costs, or two methods, solve the same pairs?"""
+    p, d = inputs.params, inputs.params.render.digits
+    body = []
+    for env in p.envs:
+        planned = [("tdjepa", planned_cost(p, env, "tdjepa")), ("lewm", planned_cost(p, env, "lewm"))]
+        for sides in ([("tdjepa", "d_psi"), ("tdjepa", "l2")], planned):
+            found = inputs.comparison(*(inputs.cell(env, m, cost) for m, cost in sides))
+            names = [f"{method_label(p, m)}, {cost_text(p, cost)}" for m, cost in sides]
+            outcomes = found and found.get("outcomes")
+            if not outcomes:
+                body.append([ENVS[env], *names, *[NOT_RUN] * 4, "–"])
+                continue
+            n = sum(outcomes)
+            shares = [Traced(number(100 * k / n, d), found["a"], found["b"]) for k in outcomes]
+            body.append([ENVS[env], *names, *shares, f"{n:,}"])
+    head = ["Environment", "A", "B", "Both", "Only A", "Only B", "Neither", "Episodes"]
+    return Table("disagreement", caption(p, "disagreement"), head, body, True, left=3)
+
+
+def probe(inputs: Inputs) -> Table:
+    """Errors of the state read from latents, beside saying always the mean and beside nothing moving."""
+    p, horizon = inputs.params, inputs.params.evaluate.planner.horizon
+    body = []
+    for env in ENVS:
+        of_env = [found for found in inputs.probes if found["env"] == env]
+        if not of_env:
+            body += [[ENVS[env], NOT_RUN, *["–"] * 4], RULE]
+            continue
+        first = of_env[0]["quantities"]
+        where = f"{ENVS[env]}: {', '.join(q['quantity'] + ' ' + q['unit'] for q in first)}"
+        mean, last = _errors(of_env, lambda q: q["mean"]), len(first[0]["ahead"]) - 1
+        still = [_errors(of_env, lambda q, k=k: q["still"][k]) for k in (0, last)]
+        body += [[where, "Always the mean", mean, mean, mean, mean], [where, "Nothing moves", "–", "–", *still]]
+        for m in [m for m in methods(p) if any(found["method"] == m for found in of_env)]:
+            runs = [found for found in of_env if found["method"] == m]
+            seen = [_errors(runs, lambda q, kind=kind: q[kind]) for kind in ("linear", "kernel")]
+            ahead = [_errors(runs, lambda q, k=k: q["ahead"][k]) for k in (0, last)]
+            body.append([where, method_label(p, m), *seen, *ahead])
+        body.append(RULE)
+    head = ["Quantities", "Method", "Seen, linear", "Seen, kernel", "1 imagined step", f"{horizon} imagined steps"]
+    return Table("probe", caption(p, "probe"), head, body[:-1], True, left=2)
+
+
+def _errors(runs: list[dict], pick) -> str:
+    """Each quantity's error, mean over the trainings, to three significant digits: 23.1 / 30.5 / 0.41"""
+    by_run = [[pick(quantity) for quantity in run["quantities"]] for run in runs]
+    means = [sum(values) / len(values) for values in zip(*by_run, strict=True)]
+    return " / ".join(f"{value:.3g}" for value in means)

@@ -17,6 +17,7 @@ from tdjepa.render.labels import FLOORS
 
 CURVE_COLUMNS = ["epoch", "loss", "effective_rank"]
 ALIASING_KEYS = ["env", "method", "train_seed", "patch", "shift_px", "change", "ratio_one_patch"]
+PROBE_KEYS = ["env", "method", "train_seed", "epoch", "frames", "quantities"]
 EMPTY = {"cells": [], "comparisons": [], "phases": [], "geometry": [], "ranks": [], "median_start_distance": None}
 
 
@@ -27,6 +28,7 @@ class Inputs:
     cards: dict[str, dict]  # by environment
     aliasing: list[dict]
     claims: list[dict] = field(default_factory=list)  # of claims.json
+    probes: list[dict] = field(default_factory=list)
     files: dict[str, Sequence[Path]] = field(default_factory=dict)  # rows, pairs, curves
 
     @functools.cached_property
@@ -39,7 +41,7 @@ class Inputs:
     def pairs(self):
         from tdjepa.evidence import alignment
 
-        return alignment.read(self.files.get("pairs", ()))
+        return alignment.last(alignment.read(self.files.get("pairs", ())))
 
     @functools.cached_property
     def curves(self):
@@ -67,11 +69,26 @@ class Inputs:
         """The cell with these planner settings, of the protocol or of any sweep; None when not run."""
         return select(self.stats["cells"], env, method, **wanted)
 
-    def rank(self, env: str, method: str, measure: str, split: str = "all", train_seed: int | None = None):
-        """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run."""
+    def rank(
+        self,
+        env: str,
+        method: str,
+        measure: str,
+        split: str = "all",
+        train_seed: int | None = None,
+        epoch: int | None = None,
+    ):
+        """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run.
+
+        Of the last checkpoint, unless told otherwise.
+        """
         wanted = {"env": env, "method": method, "measure": measure, "split": split}
         wanted |= {} if train_seed is None else {"train_seed": train_seed}
-        rho = [r["rho"] for r in self.stats["ranks"] if all(r[key] == value for key, value in wanted.items())]
+        found = [r for r in self.stats["ranks"] if all(r[key] == value for key, value in wanted.items())]
+        if not found:
+            return None
+        epoch = max(r.get("epoch", 0) for r in found) if epoch is None else epoch
+        rho = [r["rho"] for r in found if r.get("epoch", 0) == epoch]
         if not rho:
             return None
         mean = sum(rho) / len(rho)
@@ -90,6 +107,9 @@ class Inputs:
             return None
         t = None if found["t"] is None else -found["t"]
         turned = {"difference": -found["difference"], "low": -found["high"], "high": -found["low"], "t": t}
+        if found.get("outcomes"):
+            both, only_b, only_a, neither = found["outcomes"]
+            turned["outcomes"] = [both, only_a, only_b, neither]
         return {**found, **turned, "a": a["id"], "b": b["id"]}
 
 
@@ -112,6 +132,7 @@ def read(
     aliasing: Sequence[Path],
     params: Params,
     claims: Path | None = None,
+    probes: Sequence[Path] = (),
 ) -> Inputs:
     """Lists may be empty, `stats` and `claims` may be absent."""
     judged = read_json(stats) if stats and Path(stats).exists() else EMPTY
@@ -123,6 +144,7 @@ def read(
         cards={card["env"]: card for card in (_read_keys(path, ["env", "episodes"]) for path in cards)},
         aliasing=[a for path in aliasing if (a := _read_keys(path, ALIASING_KEYS))["ratio_one_patch"] is not None],
         claims=read_json(claims) if claims and Path(claims).exists() else [],
+        probes=[_read_keys(path, PROBE_KEYS) for path in probes],
         files={"rows": rows, "pairs": pairs, "curves": curves},
     )
 

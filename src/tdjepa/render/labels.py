@@ -1,6 +1,7 @@
 """Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
 
 from tdjepa.evidence import published
+from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import LEAKY, Params
 
 NOT_RUN = "not run"
@@ -8,6 +9,7 @@ ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube"
 COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}  # of the cost matrix
 ALL_COSTS = {**COSTS, "hard_gate": "hard gate", "soft_gate": "soft gate", "rc_aux": "RC-aux's"}
 FLOORS = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
+FLOORS |= {SIMULATOR: "True simulator as model"}
 SOLVERS = {"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", "gradient": "gradient descent"}
 
 

@@ -6,7 +6,7 @@ from tdjepa.render.captions import caption
 from tdjepa.render.inputs import Inputs, seed_means
 from tdjepa.render.labels import ENVS, FLOORS, NOT_RUN, cost_text, method_label, methods, planned_cost
 from tdjepa.render.table import RULE, Strong, Table, Traced
-from tdjepa.render.texts import difference_text, number, p_text, reproduced_text
+from tdjepa.render.texts import difference_text, floor_label, number, p_text, reproduced_text
 
 VERDICT_MARKS = {"reproduced": "+", "contradicted": "×", "inconclusive": "?", NOT_RUN: "–"}
 
@@ -16,7 +16,7 @@ def floors(inputs: Inputs) -> Table:
     p, d = inputs.params, inputs.params.render.digits
     body = []
     for env in ENVS:
-        lines = [(FLOORS[floor], inputs.cell(env, floor)) for floor in FLOORS]
+        lines = [(floor_label(floor, cell), cell) for floor in FLOORS for cell in [inputs.cell(env, floor)]]
         for m in [m for m in methods(p) if m in p.methods_run]:
             cost = planned_cost(p, env, m)
             lines.append((f"{method_label(p, m)}, {cost_text(p, cost)}", inputs.cell(env, m, cost)))

@@ -24,8 +24,9 @@ def render(
     out: str | Path,
     claims: Path | None = None,
     parts: Sequence[str] = PARTS,
+    probes: Sequence[Path] = (),
 ) -> None:
     """Write everything under `out`. Any input may be missing."""
-    found = inputs.read(stats, rows, pairs, cards, curves, aliasing, params, claims)
+    found = inputs.read(stats, rows, pairs, cards, curves, aliasing, params, claims, probes)
     for part in parts:  # by name: the workflow reads imports to know which sources a part depends on
         importlib.import_module(f"tdjepa.render.{part}").write(found, Path(out))

@@ -6,7 +6,7 @@ from tdjepa.evidence import published
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import ALL_COSTS, ENVS, FLOORS, NOT_RUN, method_label
 from tdjepa.render.table import Table
-from tdjepa.render.texts import count, published_text, reproduced_text
+from tdjepa.render.texts import count, floor_label, published_text, reproduced_text
 
 
 def table(found: Inputs) -> Table:
@@ -19,8 +19,9 @@ def table(found: Inputs) -> Table:
                 printed = published_text(published.cell(env, m, cost))
                 ours = reproduced_text(found, found.cell(env, m, cost))
                 body.append([ENVS[env], method_label(p, m), ALL_COSTS.get(cost, cost), printed, ours])
-        for floor, label in FLOORS.items():
-            body.append([ENVS[env], label, "–", "–", reproduced_text(found, found.cell(env, floor))])
+        for floor in FLOORS:
+            cell = found.cell(env, floor)
+            body.append([ENVS[env], floor_label(floor, cell), "–", "–", reproduced_text(found, cell)])
     rest = [ENVS[env] for env in ENVS if env not in p.envs]
     caption = (
         f"Success in percent, mean ± sample std over plan seeds [{100 * p.judge.level:g} % interval]; scale {p.scale}, "

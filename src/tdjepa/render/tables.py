@@ -196,6 +196,9 @@ ALL = (
     own_tables.floors,
     own_tables.training_seeds,
     own_tables.split_leak,
+    diagnostic_tables.rank_epochs,
+    diagnostic_tables.disagreement,
+    diagnostic_tables.probe,
     own_tables.data,
     own_tables.claims,
 )

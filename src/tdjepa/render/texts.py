@@ -1,5 +1,6 @@
 """How a cell, a difference and a p are written, in tables and in numbers.tex."""
 
+from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import Params
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import FLOORS, NOT_RUN
@@ -33,6 +34,11 @@ def mean_std(values: tuple | list | None, digits: int = 1) -> str:
 # Cells ----------------------------------------------------------------------------------------------------------------
 
 
+def floor_label(floor: str, cell: dict | None) -> str:
+    """The name of a floor; of a ceiling also on how many pairs it rests."""
+    return f"{FLOORS[floor]}, {count(cell['n_episodes'], 'pair')}" if cell and floor == SIMULATOR else FLOORS[floor]
+
+
 def published_text(cell: dict | None) -> str:
     return "–" if cell is None else f"{cell['mean']:.1f} ± {cell['std']:.1f}"
 
@@ -62,6 +68,8 @@ def partial(params: Params, cell: dict) -> bool:
         return True
     if cell.get("setting", "main") != "main":
         return False  # a sweep says itself how many seeds it takes
+    if cell["method"] == SIMULATOR:
+        return False  # planned on fewer pairs; its label says how many
     trained = cell["method"] not in FLOORS
     return (
         (trained and cell["n_train_seeds"] < len(params.train_seeds))

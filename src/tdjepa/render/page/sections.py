@@ -26,6 +26,9 @@ TITLES = {
     "cost_matrix": "Plan costs on the same checkpoints",
     "navigation": "Navigation: checkpoint or cost?",
     "floors": "Floors and ceilings",
+    "rank_epochs": "Rank correlation by epoch",
+    "disagreement": "Solved by one and not by the other",
+    "probe": "The true state in the latent",
     "rank_split": "Rank correlation with the step gap",
     "data": "Demonstrations",
 }

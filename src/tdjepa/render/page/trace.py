@@ -13,6 +13,7 @@ import pandas as pd
 
 from tdjepa.artefacts import card_path, read_json, sha256
 from tdjepa.evidence import rows as evaluation_rows
+from tdjepa.evidence.names import SIMULATOR
 from tdjepa.evidence.rows import CELL, FLOORS
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, SOLVERS, method_label
@@ -67,7 +68,7 @@ def _sweep(cell: dict) -> list[str]:
 
 
 def planner_text(cell: dict) -> str:
-    if cell["method"] in FLOORS:
+    if cell["solver"] == "none":
         return "–"
     return ", ".join([SOLVERS.get(cell["solver"], cell["solver"]), f"w = {cell['w']:g}", *_sweep(cell)])
 
@@ -117,6 +118,8 @@ def commands(params: dict, trained: bool) -> list[str]:
     """What makes the rows again, from the model on."""
     if not {"env", "method_name", "seed", "scale"} <= set(params):
         return []
+    if params["method_name"] == SIMULATOR:
+        return [shlex.join(["tdjepa", "ceiling", "--env", params["env"], "--scale", params["scale"]])]
     which = ["--env", params["env"], "--method", params["method_name"]]
     which += ["--seed", str(params["seed"])] if trained else []
     verbs = ("train", "evaluate") if trained else ("evaluate",)
