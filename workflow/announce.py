@@ -37,10 +37,31 @@ def _refuse(error: UserError) -> None:
     os._exit(2)  # Snakemake would turn any exception into a stack trace and status 1
 
 
-def job_prefix(folder: str) -> str:
-    """What a job's shell does first: fail at the first error, and run the sources of this folder."""
+def job_prefix(folder: str, minutes: float, grace: int = 60) -> str:
+    """What a job's shell does first: fail at the first error, run the sources of this folder, and end at the time limit.
+
+    A job that hangs is asked to stop (a training saves itself) and killed `grace` seconds later. It stays in the run's
+    process group, so that whoever ends the run ends it too. A machine without coreutils' `timeout` has no limit.
+    """
     command = f"set -euo pipefail; export PYTHONPATH={shlex.quote(os.path.join(folder, 'src'))}; "
+    if minutes:
+        said = (
+            f"tdjepa: stopped after {minutes:g} minutes, the time limit of a job (runtime.job_minutes in params.yaml). The lines "
+            "above are the last that it said. If it is only slow, raise the limit: the same command goes on."
+        )
+        command += LIMITED.format(seconds=max(1, round(minutes * 60)), grace=grace, said=shlex.quote(said))
     return command.replace("{", "{{").replace("}", "}}")  # Snakemake formats it
+
+
+LIMITED = """\
+python() {{
+    command -v timeout >/dev/null || {{ command python "$@"; return; }}
+    local began=$SECONDS status=0
+    timeout --foreground --kill-after={grace} {seconds} python "$@" || status=$?
+    if [ $status -eq 124 ] || [ $status -eq 137 -a $((SECONDS - began)) -ge {seconds} ]; then echo {said} >&2; fi
+    return $status
+}}
+"""
 
 
 def start(p: params.Params, workflow) -> None:

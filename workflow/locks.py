@@ -19,21 +19,31 @@ ALIVE = Path(".snakemake/alive")
 _held = None  # open for the life of the process
 
 
-def hold(workflow) -> None:
-    """Before Snakemake takes its own lock: remove dead ones, and be seen to be alive."""
+def hold(workflow) -> bool:
+    """Before Snakemake takes its own lock: remove dead ones, and be seen to be alive. -> whether nobody else is here"""
     global _held
-    if workflow.output_settings.dryrun or _held:
-        return
+    dry = workflow.output_settings.dryrun
+    if _held or (dry and not ALIVE.exists()):
+        return True
     ALIVE.parent.mkdir(exist_ok=True)
-    _held = open(ALIVE, "a+")  # noqa: SIM115
-    with suppress(OSError):  # another run is alive, or this file system has no flock: Snakemake's own lock decides
-        fcntl.flock(_held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _held.seek(0)
-        if any(LOCKS.glob("*.lock")) and _held.read() == _here("local"):
-            say("An earlier run was killed; its lock is removed.")
-            shutil.rmtree(LOCKS)
+    held = open(ALIVE, "a+")  # noqa: SIM115
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say("Another run is alive in this folder: wait for it; `tdjepa status` shows how far it is.")
+        return False  # Snakemake's own lock decides what may be done beside it
+    except OSError:  # this file system has no flock
+        return True
+    if dry:
+        return True
+    held.seek(0)
+    if any(LOCKS.glob("*.lock")) and held.read() == _here("local"):
+        say("An earlier run was killed; its lock is removed.")
+        shutil.rmtree(LOCKS)
     with suppress(OSError):
-        fcntl.flock(_held, fcntl.LOCK_SH)
+        fcntl.flock(held, fcntl.LOCK_SH)
+    _held = held
+    return True
 
 
 def describe(workflow) -> None:

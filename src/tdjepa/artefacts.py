@@ -8,6 +8,7 @@ the sha256 of its inputs; it is written after the file, so a file without a matc
 import contextlib
 import errno
 import functools
+import glob
 import hashlib
 import json
 import os
@@ -38,24 +39,45 @@ def sha256(path: str | Path) -> str:
 def publish(path: str | Path):
     """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part" + path.suffix, dir=path.parent)
-    os.close(handle)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_dead(path)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.{_me()}.", suffix=".part" + path.suffix, dir=path.parent)
+        os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        with open(temporary, "rb") as f:
-            os.fsync(f.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        with explained(path):
+            with open(temporary, "rb") as f:
+                os.fsync(f.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
     except Exception as error:
         if not _is_full(error):
             raise
-        raise UserError(
-            f"{path}: no space left to write it; nothing was written under that name. Free some space and rerun."
-        ) from error
+        raise UserError(_full(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def explained(path: str | Path):
+    """What the system says against writing this file, as one line."""
+    try:
+        yield
+    except OSError as error:
+        if _is_full(error):
+            raise UserError(_full(path)) from error
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); make its folder writable for this user and rerun"
+        ) from error
+
+
+def _full(path: str | Path) -> str:
+    return (
+        f"{path}: no space left to write it (the disk or a quota is full); nothing was written under that name. "
+        "Free some space and rerun."
+    )
 
 
 def _is_full(error: Exception) -> bool:
@@ -70,11 +92,36 @@ def _umask() -> int:
     return mask
 
 
+def _me() -> str:
+    """The writer of a temporary file, so that others can tell whether it still lives."""
+    return f"{platform.node()[:40]}-{os.getpid()}"
+
+
+def _sweep_dead(path: Path) -> None:
+    """Remove temporaries of `path` whose writer was killed on this machine; others may still be at work."""
+    here = f".{path.name}.{platform.node()[:40]}-"
+    for leftover in path.parent.glob(f"{glob.escape(here)}*.part{path.suffix}"):
+        pid = leftover.name[len(here) :].split(".")[0]
+        if pid.isdecimal() and not _alive(int(pid)):
+            leftover.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # somebody else's; no number of a process
+        pass
+    return True
+
+
 def sweep(path: str | Path) -> None:
-    """Remove what a killed writer of `path` left behind (its temporaries are dot-files that nothing else reads)."""
+    """Remove what any killed writer of `path` left behind, on other machines too: for jobs that know they are alone."""
     path = Path(path)
-    for leftover in path.parent.glob(f".{path.name}.*.part{path.suffix}"):
-        leftover.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
+        with contextlib.suppress(OSError):  # what forbids this forbids the writing too, which says so
+            leftover.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -7,7 +7,9 @@ both explicitly, `--slice` (canonical JSON) and the files. Heavy imports happen 
 import argparse
 import json
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 from tdjepa import __version__
@@ -21,6 +23,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.print_help()
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes with a thread each beat one process with two
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing half-written is left
     try:
         return args.verb(args) or 0
     except UserError as error:

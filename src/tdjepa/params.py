@@ -217,6 +217,9 @@ class Runtime(Record):
         0, description="threads that read windows ahead; 0 = read when asked"
     )
     memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
+    job_minutes: Weight = Field(
+        2880, description="a job of the workflow that takes longer hangs and is stopped; 0 = never"
+    )
 
 
 class Term(Record):

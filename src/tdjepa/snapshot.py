@@ -6,7 +6,9 @@ checkpoints wait there too until the last one is done, because a workflow remove
 """
 
 import contextlib
+import fcntl
 import json
+import os
 import shutil
 import signal
 from dataclasses import dataclass, field
@@ -14,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.artefacts import publish, sweep
-from tdjepa.errors import Stopped
+from tdjepa.artefacts import explained, publish, sweep
+from tdjepa.errors import Stopped, UserError
 
 KEY = "tdjepa"  # one metadata key, see model/checkpoint.py
 
@@ -27,6 +29,26 @@ class Position:
     step: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     curve: list[dict] = field(default_factory=list)
+    lock: object = None  # held until the position is forgotten
+
+
+class Lock:
+    """Only one process may train into a folder. The kernel frees the lock of a dead one."""
+
+    def __init__(self, folder: Path):
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{folder}: another process is training into this folder; wait for it") from None
+        except OSError:  # a file system without locks
+            pass
+
+    def __del__(self):
+        if hasattr(self, "handle"):
+            os.close(self.handle)
 
 
 def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.optim.Optimizer, at: Position) -> None:
@@ -47,7 +69,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
     """Continue the snapshot in `folder` if it is of the same run; a snapshot of another one is thrown away."""
     from safetensors import SafetensorError, safe_open
 
-    path = folder / "snapshot.safetensors"
+    lock, path = Lock(folder.parent), folder / "snapshot.safetensors"
     try:
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get(KEY, "{}"))
@@ -56,7 +78,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (FileNotFoundError, SafetensorError, ValueError):
         shutil.rmtree(folder, ignore_errors=True)
-        return Position()
+        return Position(lock=lock)
     model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
     moments: dict[int, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
@@ -64,7 +86,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
             _, number, moment = name.split(".")
             moments.setdefault(int(number), {})[moment] = tensor
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
-    return Position(about["step"], about["sums"], about["curve"])
+    return Position(about["step"], about["sums"], about["curve"], lock)
 
 
 def deliver(folder: Path, out: Path) -> None:

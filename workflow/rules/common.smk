@@ -26,8 +26,8 @@ S = P.scale
 FILES = phases.Files(P)
 PHASES = FILES.phases()
 
-# Jobs run the sources of this folder, which are the ones that the rules name as inputs, whatever else is installed.
-shell.prefix(announce.job_prefix(workflow.basedir))
+# Jobs end at their time limit, and run the sources of this folder, which are the ones that the rules name as inputs, whatever else is installed.
+shell.prefix(announce.job_prefix(workflow.basedir, P.runtime.job_minutes))
 
 
 wildcard_constraints:
@@ -43,8 +43,8 @@ def job(make):
 
 
 if workflow.is_main_process:
-    locks.hold(workflow)
-    provenance.reconcile(PHASES, S)
+    if locks.hold(workflow):  # or it would judge the files that the other run is writing
+        provenance.reconcile(PHASES, S)
 
 
 onstart:

@@ -10,7 +10,7 @@ rule page:
     log:
         FILES.log("page"),
     params:
-        slice=tdjepa_params.slice_json(P),
+        slice=job(lambda w: P),
     message:
         "page"
     shell:

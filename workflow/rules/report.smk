@@ -26,7 +26,7 @@ rule judge:
     benchmark:
         FILES.benchmark("judge")
     params:
-        slice=tdjepa_params.slice_json(P.judge),
+        slice=job(lambda w: P.judge),
         out=lambda w, output: os.path.dirname(output[0]),
     message:
         "judge"
@@ -50,7 +50,7 @@ rule claims:
     benchmark:
         FILES.benchmark("claims")
     params:
-        slice=tdjepa_params.slice_json(P.judge),
+        slice=job(lambda w: P.judge),
         seed=P.train_seeds[0],
         out=lambda w, output: os.path.dirname(output[0]),
     message:
@@ -74,7 +74,7 @@ rule tables:
     benchmark:
         FILES.benchmark("tables")
     params:
-        slice=tdjepa_params.slice_json(P),
+        slice=job(lambda w: P),
     message:
         "tables"
     shell:
@@ -96,7 +96,7 @@ rule figures:
     benchmark:
         FILES.benchmark("figures")
     params:
-        slice=tdjepa_params.slice_json(P),
+        slice=job(lambda w: P),
     message:
         "figures"
     shell:
@@ -116,7 +116,7 @@ rule numbers:
     benchmark:
         FILES.benchmark("numbers")
     params:
-        slice=tdjepa_params.slice_json(P),
+        slice=job(lambda w: P),
     message:
         "numbers"
     shell:
