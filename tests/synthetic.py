@@ -70,7 +70,7 @@ def everything(folder, params):
             add(env, method, "l2", 0.5)
         for cost, rate in (("d_psi", 0.6), ("l2", 0.8), ("blend", 0.7)):
             add(env, "tdjepa", cost, rate)
-    for method in ("tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout"):
+    for method in ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout"):
         for cost in ("d_psi", "l2", "blend"):
             add("push_t", method, cost, 0.3)
         add("push_t", method, "d_psi", 0.3, setting="solvers", solver="icem")

@@ -10,7 +10,7 @@ from conftest import ROOT
 from synthetic import everything, outcomes, write
 from tdjepa import cli, params
 from tdjepa.errors import UserError
-from tdjepa.evidence import alignment, bands, claims, judge
+from tdjepa.evidence import alignment, bands, claims, judge, published
 from tdjepa.evidence.effects import Effect, Evidence
 from tdjepa.params import ENVS, Judge
 
@@ -83,6 +83,33 @@ def test_the_papers_interval_is_students_over_plan_seeds():
     interval = expected.confidence_interval(0.95)
     assert (found["low"], found["high"]) == pytest.approx((100 * interval.low, 100 * interval.high), abs=1e-3)
     assert found["p"] == pytest.approx(expected.pvalue, rel=1e-4)
+
+
+def test_our_protocol_may_hold_an_ablation_against_another_reference():
+    """The ablation beats the short full model and loses to the one that was trained as long."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    rates = {"tdjepa": 0.3, "tdjepa_no_hinge": 0.6, "tdjepa_continued": 0.95}
+    frame = pd.concat([outcomes(rng.random((3, 5, 40)) < rate, m) for m, rate in rates.items()], ignore_index=True)
+    full = {"method": "tdjepa", "cost": "d_psi", "ours": "tdjepa_continued"}
+    test = {"env": "two_room", "sum": [[1, full], [-1, {"method": "tdjepa_no_hinge", "cost": "d_psi"}]], "is": "above"}
+    found = verdicts(frame, test)
+    assert (found["paper"]["verdict"], found["ours"]["verdict"]) == ("contradicted", "reproduced")
+    assert found["paper"]["effect"] < 0 < found["ours"]["effect"]
+    shown = (
+        "two_room: tdjepa d_psi - tdjepa_no_hinge d_psi > 0 (ours: tdjepa_continued d_psi - tdjepa_no_hinge d_psi > 0)"
+    )
+    assert found["comparison"] == shown
+    found = verdicts(frame[frame["method"] != "tdjepa_continued"], test)
+    assert (found["paper"]["verdict"], found["ours"]["verdict"]) == ("contradicted", "not run")
+
+
+def test_the_paper_took_its_main_checkpoint_as_the_full_model_of_its_ablations():
+    for cost, printed in published.load()["ablations"]["rows"]["tdjepa"].items():
+        if cost != "icem":
+            rates = published.cell("push_t", "tdjepa", cost)["rates"][:3]
+            assert [round(np.mean(rates), 1), round(np.std(rates, ddof=1), 1)] == printed
 
 
 def test_of_several_tests_the_worst_decides():

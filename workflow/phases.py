@@ -24,7 +24,7 @@ TABLES = (
 )
 FIGURES = (
     *("alignment", "pipeline", "cost_matrix", "epoch_curve", "offline", "calibration"),  # the paper's six
-    *("training_seeds", "aliasing", "training"),
+    *("training_seeds", "variants", "aliasing", "training"),
 )
 REPORT = {
     "tables": [f"tables/{name}.{kind}" for name, kind in product(TABLES, ("tex", "md"))],

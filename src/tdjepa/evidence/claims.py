@@ -9,6 +9,8 @@ test names an environment, a weighted sum of cells (success or failures by phase
     not_below  no worse than zero by a margin    reproduced when the interval lies above minus the margin
     near       of a certain size                 reproduced when that size is in an interval that leaves out zero
 
+A cell may name another method that stands for it under our protocol (`ours`), where the paper's choice is not a fair one.
+
 Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
 rows are missing. A claim of several tests is reproduced when all are and contradicted when one is.
 """
@@ -28,7 +30,20 @@ from tdjepa.params import ENVS, Judge, read_yaml
 
 VERDICTS = ("contradicted", "not run", "inconclusive", "reproduced")  # of several tests, the first of these decides
 DIRECTIONS = ("above", "below", "not_below", "near")
-CELL_KEYS = {"method", "cost", "solver", "w", "alpha", "refinements", "setting", "epoch", "share", "value", "starts"}
+CELL_KEYS = {
+    "method",
+    "cost",
+    "solver",
+    "w",
+    "alpha",
+    "refinements",
+    "setting",
+    "epoch",
+    "share",
+    "value",
+    "starts",
+    "ours",
+}
 PAIR_KEYS = {"method", "split", "rank", "rise"}
 TEST_KEYS = {"env", "sum", "is", "margin", "size"}
 
@@ -141,11 +156,21 @@ def judge(ledger: Sequence[Mapping], evidence: Evidence, train_seed: int) -> lis
 
 
 def _effects(evidence: Evidence, test: Mapping, train_seed: int) -> tuple[Effect | None, Effect | None]:
+    """(under the paper's protocol, under ours)"""
     if _of_pairs(test["sum"][0][1]):
-        found = of_pairs(evidence, test["env"], test["sum"])
-    else:
-        found = of_cells(evidence, test["env"], test["sum"], train_seed)
-    return found or (None, None)
+        return of_pairs(evidence, test["env"], test["sum"]) or (None, None)
+    papers, ours = (of_cells(evidence, test["env"], under(test, by), train_seed) for by in ("paper", "ours"))
+    return papers and papers[0], ours and ours[1]
+
+
+def under(test: Mapping, protocol: str) -> list:
+    """The weighted sum of a test with the methods that a protocol compares."""
+    out = []
+    for coefficient, term in test["sum"]:
+        plain = {key: value for key, value in term.items() if key != "ours"}
+        other = {"method": term["ours"]} if protocol == "ours" and "ours" in term else {}
+        out.append([coefficient, plain | other])
+    return out
 
 
 def _decide(tests: list[tuple[Mapping, Effect | None]]) -> dict:
@@ -167,6 +192,9 @@ _NOTHING = Effect(None, None, None, None)
 
 def describe(test: Mapping) -> str:
     """A test in one line: "push_t: tdjepa l2 - lewm l2 > 0"."""
+    if any("ours" in term for _, term in test["sum"]):
+        papers, ours = (describe({**test, "sum": under(test, by)}) for by in ("paper", "ours"))
+        return f"{papers} (ours: {ours.removeprefix(test['env'] + ': ')})"
     text = ""
     for coefficient, term in test["sum"]:
         named = " ".join(_named(key, value) for key, value in term.items())

@@ -33,6 +33,7 @@ ALL = {
     "offline": planning_figures.offline,
     "calibration": diagnostic_figures.calibration,
     "training_seeds": planning_figures.training_seeds,
+    "variants": planning_figures.variants,
     "aliasing": diagnostic_figures.aliasing,
     "training": diagnostic_figures.training,
 }

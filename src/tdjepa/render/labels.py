@@ -25,6 +25,11 @@ def methods(params: Params) -> list[str]:
     return [m for m in dict.fromkeys(known) if m not in ablations and not m.endswith((LEAKY, "_continued"))]
 
 
+def main_methods(params: Params) -> list[str]:
+    """The methods of the paper's main table that are run: what the figures compare, so that lines can be told apart."""
+    return [m for m in published.load()["methods"] if m in params.methods_run]
+
+
 def planned_cost(params: Params, env: str, method: str) -> str:
     """The cost a method plans with in the main table: what the protocol deploys if the method has it, else its first
     (l2 for a method that is not defined here)."""

@@ -1,70 +1,69 @@
 """Tables that the paper does not have: floors, the spread of trainings, the leak of a random split, data, verdicts."""
 
 from tdjepa.evidence import published
+from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import LEAKY
 from tdjepa.render.captions import caption
 from tdjepa.render.inputs import Inputs, seed_means
 from tdjepa.render.labels import ENVS, FLOORS, NOT_RUN, cost_text, method_label, methods, planned_cost
 from tdjepa.render.table import RULE, Strong, Table, Traced
-from tdjepa.render.texts import difference_text, floor_label, number, p_text, reproduced_text
+from tdjepa.render.texts import difference_text, number, p_text, reproduced_text
 
 VERDICT_MARKS = {"reproduced": "+", "contradicted": "×", "inconclusive": "?", NOT_RUN: "–"}
 
 
 def floors(inputs: Inputs) -> Table:
     """What a score is worth: floors, the replay of the log, and the means without pairs solved at the start."""
-    p, d = inputs.params, inputs.params.render.digits
-    body = []
-    for env in ENVS:
-        lines = [(floor_label(floor, cell), cell) for floor in FLOORS for cell in [inputs.cell(env, floor)]]
-        for m in [m for m in methods(p) if m in p.methods_run]:
-            cost = planned_cost(p, env, m)
-            lines.append((f"{method_label(p, m)}, {cost_text(p, cost)}", inputs.cell(env, m, cost)))
-        if all(cell is None for _, cell in lines):
-            body += [[ENVS[env], FLOORS["random"], elsewhere(env), NOT_RUN, "", ""], RULE]
-            continue
-        for label, cell in lines:
-            known = elsewhere(env) if label == FLOORS["random"] else "–"
-            rest = [number(cell["mean_nontrivial"], d), number(cell["excess_over_random"], d)] if cell else ["", ""]
-            body.append([ENVS[env], label, known, reproduced_text(inputs, cell), *rest])
-        body.append(RULE)
-    head = ["Environment", "Row", "Published", "Reproduced", "Without trivial pairs", "Excess"]
-    return Table("floors", caption(p, "floors"), head, body[:-1], True, left=2)
+    p = inputs.params
+    known = published.load()["floors"]["random"]
+    body = [["Random actions, published", *(f"{known[env]:.1f}" for env in ENVS)]]  # as others measured it
+    for m, label in FLOORS.items():
+        cells = [inputs.cell(env, m) for env in ENVS]
+        if m == SIMULATOR and any(cells):  # a simulator is slow, so few pairs: say how many
+            label += f", {' / '.join(str(cell['n_episodes']) if cell else '–' for cell in cells)} pairs"
+        body.append([label, *(reproduced_text(inputs, cell) for cell in cells)])
+    body.append(RULE)
+    for m in [m for m in methods(p) if m in p.methods_run]:
+        body.append(
+            [method_label(p, m), *(_worth(inputs, inputs.cell(env, m, planned_cost(p, env, m))) for env in ENVS)]
+        )
+    return Table("floors", caption(p, "floors"), ["Row", *ENVS.values()], body, True)
 
 
-def elsewhere(env: str) -> str:
-    """The random floor that others measured under this protocol."""
-    return f"{published.load()['floors']['random'][env]:.1f}"
+def _worth(inputs: Inputs, cell: dict | None) -> str:
+    """All pairs / without those that are solved at the start / excess over random actions."""
+    if cell is None:
+        return NOT_RUN
+    values = (cell["mean"], cell["mean_nontrivial"], cell["excess_over_random"])
+    return Traced(" / ".join(number(value, inputs.params.render.digits) for value in values), cell["id"])
 
 
 def training_seeds(inputs: Inputs) -> Table:
     """How far trainings differ that differ in nothing but their seed."""
-    p, d = inputs.params, inputs.params.render.digits
-    seeds = list(p.train_seeds)
+    p = inputs.params
     body = []
-    for env in ENVS:
-        for m in [m for m in methods(p) if m in p.methods_run]:
-            cost = planned_cost(p, env, m)
-            cell = inputs.cell(env, m, cost)
-            by_seed = {} if cell is None else seed_means(cell)
-            texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in seeds]
-            spread = "" if cell is None else f"{number(cell['std_train_seeds'], d)} / {number(cell['std'], d)}"
-            label = f"{method_label(p, m)}, {cost_text(p, cost)}"
-            named = Traced(label, cell["id"]) if cell else label
-            if cell is not None or env in p.envs:
-                body.append([ENVS[env], named, *texts, spread])
-    printed = published.trainings()
-    if body:
-        body.append(RULE)
-    for cost, means in printed.items():
-        values = list(means.values())
+    for m in [m for m in methods(p) if m in p.methods_run]:
+        cells = [inputs.cell(env, m, planned_cost(p, env, m)) for env in ENVS]
+        body.append([method_label(p, m), *(_trainings(inputs, cell) for cell in cells)])
+    body.append(RULE)
+    for cost, means in published.trainings().items():
+        values, d = list(means.values()), p.render.digits
         mean = sum(values) / len(values)
         spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
-        texts = [number(means.get(s), 1) for s in seeds]
         plan = published.cell("push_t", "tdjepa", cost)["std"]
-        body.append(["Push-T", f"TD-JEPA, {cost_text(p, cost)}, published", *texts, f"{spread:.1f} / {plan:.1f}"])
-    head = ["Environment", "Method", *(str(seed) for seed in seeds), "Std: trainings / plan seeds"]
-    return Table("training_seeds", caption(p, "training_seeds"), head, body, True, left=2)
+        text = f"{', '.join(number(v, d) for v in values)} ({spread:.1f} / {plan:.1f})"
+        label = f"TD-JEPA, {cost_text(p, cost)}, published"
+        body.append([label, *(text if env == "push_t" else "–" for env in ENVS)])
+    return Table("training_seeds", caption(p, "training_seeds"), ["Method", *ENVS.values()], body, True)
+
+
+def _trainings(inputs: Inputs, cell: dict | None) -> str:
+    """The mean of each training (their std / the std over plan seeds)."""
+    if cell is None:
+        return NOT_RUN
+    d, by_seed = inputs.params.render.digits, seed_means(cell)
+    texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in inputs.params.train_seeds]
+    return Traced(f"{', '.join(texts)} ({number(cell['std_train_seeds'], d)} / {number(cell['std'], d)})", cell["id"])
 
 
 def split_leak(inputs: Inputs) -> Table:
@@ -127,11 +126,20 @@ def claims(inputs: Inputs) -> Table:
     for i, claim in enumerate(inputs.claims, 1):
         verdicts = [claim["paper"]["verdict"], claim["ours"]["verdict"]]
         texts = [Strong(v) if v in ("reproduced", "contradicted") else v for v in verdicts]
-        body.append([str(i), claim["claim"], claim["place"], texts[0], texts[1], effect_text(claim, p.render.digits)])
+        body.append(
+            [
+                str(i),
+                claim["claim"],
+                claim["place"].replace("section ", "§"),
+                texts[0],
+                texts[1],
+                effect_text(claim, p.render.digits),
+            ]
+        )
     if not body:
         body = [["–", "the ledger was not judged", "–", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim", "Place", "Its protocol", "Ours", "Effect, ours"]
-    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.40, 2: 0.13})
+    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.46, 2: 0.12})
 
 
 def effect_text(claim: dict, digits: int) -> str:

@@ -32,7 +32,7 @@ def diagram(inputs: Inputs) -> Figure:
     _arrow(ax, (21, 25), (50, 25), bend=-0.28)
     _box(ax, 9, 3, 13, 8, "SIGReg:\nlatents keep\ntheir spread", "loss")
     _box(ax, 23.5, 3, 13, 8, "error of one step\nand of open-loop\nrollouts", "loss")
-    _box(ax, 38, 3, 17.5, 8, "one episode: gap $j-i$\nof the two frames; two\nepisodes: at least a margin", "loss")
+    _box(ax, 38, 3, 17.5, 8, "one episode: gap $j-i$ of\nthe two frames; two\nepisodes: a margin", "loss")
     _arrow(ax, (20, 18), (17.5, 11), colour=ORANGE)
     _arrow(ax, (35, 18), (30.5, 11), colour=ORANGE)
     _arrow(ax, (50, 18), (47.5, 11), colour=ORANGE)

@@ -1,5 +1,6 @@
 """Figures of planning success: by epoch, by cost, by weight of the blend, by training."""
 
+import textwrap
 from statistics import NormalDist
 
 import numpy as np
@@ -43,26 +44,26 @@ def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, f
 def epoch_curve(inputs: Inputs) -> Figure:
     """Success by training epoch, first training and plan seed, as the paper's Figure 4."""
     p, cost = inputs.params, inputs.params.evaluate.curve_cost
-    names = [m for m in dict.fromkeys(["tdjepa", *p.methods_run]) if m not in ("lewm",)]
-    curves = {(env, m): curve(inputs, env, m, cost) for env in ENVS for m in names}
-    curves = {key: points for key, points in curves.items() if len(points) > 1}
-    envs = [env for env in ENVS if any(e == env for e, _ in curves)] or [p.envs[0]]
-    figure, panels = env_panels(envs, 1.9)
+    curves = {env: curve(inputs, env, "tdjepa", cost) for env in ENVS}
+    curves = {env: points for env, points in curves.items() if len(points) > 1}
+    figure, panels = env_panels(list(curves) or [p.envs[0]], 1.35 if len(curves) > 2 else 1.75)
     for env, ax in panels:
         _published_curve(ax, env, cost)
-        drawn = [m for m in names if (env, m) in curves]
-        for m in drawn:
-            _own_curve(ax, curves[env, m], look(m), f"{method_label(p, m)}, reproduced", p.judge.level)
-        for method, of_cost, style in (("lewm", "l2", "--"), ("random", "", ":")):
+        if env in curves:
+            label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
+            _own_curve(ax, curves[env], look("tdjepa"), label, p.judge.level)
+        for method, of_cost, colour, style in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
             cell = inputs.cell(env, method, of_cost)
             if cell:
-                label = f"{method_label(p, method)}, reproduced"
-                ax.axhline(cell["mean"], color=ORANGE if method == "lewm" else GREY, ls=style, lw=0.9, label=label)
-        if not drawn:
+                label = f"{method_label(p, method)}, at the end" if of_cost else method_label(p, method)
+                ax.axhline(cell["mean"], color=colour, ls=style, lw=0.9, label=label)
+        if env not in curves:
             not_run(ax)
-        ax.set(ylim=(-3, 103), ylabel="success (%)", xlabel="training epoch", title=f"{ENVS[env]}, {MATH[cost]}")
+        ax.set(ylim=(-3, 103), title=ENVS[env])
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    shared_legend(figure, panels)
+    figure.supxlabel("training epoch", fontsize=7.5)
+    figure.supylabel("success (%)", fontsize=7.5)
+    shared_legend(figure, [ax for _, ax in panels])
     return figure
 
 
@@ -84,7 +85,7 @@ def _own_curve(ax: Axes, points: list, looks: tuple, label: str, level: float) -
 
 def cost_matrix(inputs: Inputs) -> Figure:
     """Success by plan cost on the same checkpoints, as the paper's Figure 3: bars are ours, diamonds published."""
-    figure, axes = grid(1, 1, COLUMN, 1.8)
+    figure, axes = grid(1, 1, COLUMN, 1.7)
     ax = axes[0, 0]
     costs = list(COSTS)
     for i, env in enumerate(ENVS):
@@ -178,28 +179,65 @@ def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
 
 
 def training_seeds(inputs: Inputs) -> Figure:
-    """One dot a training: how much of a difference between methods could be luck. Published: Push-T, three trainings."""
+    """One mark a training, with the deployed cost: how much of a difference between methods could be luck? Bars: intervals
+    of the mean; open diamonds: the authors' three trainings on Push-T."""
     p = inputs.params
-    groups = []
-    for env in ENVS:
-        for m in [m for m in methods(p) if m in p.methods_run]:
-            cell = inputs.cell(env, m, planned_cost(p, env, m))
+    names = [m for m in methods(p) if m in p.methods_run] or ["tdjepa"]
+    cells = {(env, m): inputs.cell(env, m, planned_cost(p, env, m)) for env in ENVS for m in names}
+    envs = [env for env in ENVS if env == "push_t" or any(cells[env, m] for m in names)]
+    figure, axes = grid(1, len(envs), PAGE, 0.45 + 0.18 * len(names))
+    for env, ax in zip(envs, axes[0], strict=True):
+        for y, m in enumerate(names):
+            _trainings(ax, y, cells[env, m], look(m))
+        if env == "push_t" and "tdjepa" in names:  # the only environment whose trainings were published
+            values = list(published.trainings()[published.load()["deployed"][env]].values())
+            y = names.index("tdjepa") + 0.22
+            ax.plot(values, [y] * len(values), "D", mfc="white", mec="black", ms=3.2, label="published")
+        if not any(cells.values()):
+            not_run(ax)
+        ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel="success (%)", title=ENVS[env])
+        ax.set_yticks(range(len(names)), [method_label(p, m) for m in names] if ax is axes[0, 0] else [""] * len(names))
+        ax.grid(axis="x", lw=0.3, color="#CCCCCC")
+        ax.set_axisbelow(True)
+    return figure
+
+
+def _trainings(ax: Axes, y: float, cell: dict | None, looks: tuple) -> None:
+    """A bar from the low to the high end of the interval, and a mark for each training."""
+    if cell is None:
+        return
+    colour, marker, _ = looks
+    means = list(seed_means(cell).values())
+    ax.hlines(y, cell["low"], cell["high"], color=colour, lw=3.5, alpha=0.3)
+    ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="white", mew=0.4)
+
+
+def variants(inputs: Inputs) -> Figure:
+    """The full model and what is left when a part is taken away, by plan cost, with intervals; open marks: the paper's
+    Table 4, where the full model was not continued."""
+    source = published.load()["ablations"]
+    env, printed = source["env"], source["rows"]
+    names = ["tdjepa", "tdjepa_continued", *(m for m in printed if m != "tdjepa")]
+    figure, axes = grid(1, 1, COLUMN, 2.1)
+    ax, found = axes[0, 0], False
+    for y, m in enumerate(names):
+        for i, cost in enumerate(COSTS):
+            colour, _, marker = COST_LOOK[cost]
+            where, label = y + 0.24 * (i - 1), MATH[cost] if m == "tdjepa" else None
+            cell = inputs.cell(env, m, cost)
             if cell:
-                groups.append((f"{ENVS[env]}\n{method_label(p, m)}", list(seed_means(cell).values()), cell, look(m)))
-    figure, axes = grid(1, 1, COLUMN, 1.9)
-    ax = axes[0, 0]
-    for x, (_, means, cell, (colour, marker, _)) in enumerate(groups):
-        ax.vlines(x, cell["low"], cell["high"], color=colour, lw=3, alpha=0.25)
-        offsets = np.linspace(-0.12, 0.12, len(means)) if len(means) > 1 else [0.0]
-        ax.plot(x + np.asarray(offsets), means, marker, color=colour, ms=4, mec="white", mew=0.4)
-    names = [name for name, *_ in groups]
-    for cost, means in published.trainings().items():
-        x = len(names)
-        values = list(means.values())
-        ax.plot(x + np.linspace(-0.12, 0.12, len(values)), values, "D", mfc="white", mec="black", ms=3.5)
-        names.append(f"Push-T\n{MATH[cost]}, publ.")
-    if not groups:
+                ax.hlines(where, cell["low"], cell["high"], color=colour, lw=1)
+                ax.plot(cell["mean"], where, marker, color=colour, ms=4, label=label)
+                found = True
+            if m in printed:
+                label = "published" if label and cost == list(COSTS)[-1] else None
+                ax.plot(printed[m][cost][0], where, marker, mfc="white", mec="black", ms=3, mew=0.7, label=label)
+    if not found:
         not_run(ax)
-    ax.set(ylim=(0, 104), ylabel="success (%)", xlim=(-0.6, len(names) - 0.4))
-    ax.set_xticks(range(len(names)), names, rotation=90 if len(names) > 6 else 0, fontsize=5.5)
+    ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel=f"success on {ENVS[env]} (%)")
+    labels = [source["labels"].get(m, "full, continued") for m in names]
+    ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
+    ax.grid(axis="x", lw=0.3, color="#CCCCCC")
+    ax.set_axisbelow(True)
+    shared_legend(figure, [ax])
     return figure

@@ -2,10 +2,12 @@
 
 import functools
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tdjepa.render.inputs import Inputs
@@ -16,13 +18,19 @@ COLUMN = 3.33  # inches, one column of acmart's sigconf
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"  # Okabe and Ito's, and a grey
 MATH = {"d_psi": r"$d_\psi$", "l2": r"$\ell_2$", "blend": "blend"}
 COST_LOOK = {"d_psi": (BLUE, "", "o"), "l2": (ORANGE, "///", "s"), "blend": (GREEN, "...", "^")}
-METHOD_LOOK = {
+METHOD_LOOK = {  # colours of unequal brightness, and another mark and dash each: told apart in grey, too
     "tdjepa": (BLUE, "o", "-"),
     "lewm": (ORANGE, "s", "--"),
     "rc_aux_tdj": (GREEN, "^", "-."),
     "rc_aux": ("#CC79A7", "v", (0, (5, 1))),
     "lewm_original": ("#E69F00", "P", (0, (1, 1))),
     "lewm_matched": ("#56B4E9", "X", (0, (3, 1, 1, 1))),
+}
+ENV_LOOK = {
+    "two_room": (BLUE, "o", "-"),
+    "reacher": ("#56B4E9", "s", "--"),
+    "push_t": (ORANGE, "^", "-."),
+    "cube": ("black", "D", (0, (1, 1))),
 }
 STYLE = {
     "font.size": 7.5,
@@ -81,16 +89,19 @@ def envs_with(frame, inputs: Inputs) -> list[str]:
     return [env for env in ENVS if env in found] or [inputs.params.envs[0]]
 
 
-def shared_legend(figure: Figure, panels: list[tuple[str, Axes]]) -> None:
-    """One legend for all panels, above them, where it covers nothing."""
+def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """One legend for all panels, above them, where it covers nothing, in as few lines as the width allows."""
     labelled = {}
-    for _, ax in panels:
+    for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         labelled |= dict(zip(labels, handles, strict=True))
-    if labelled:
-        figure.legend(
-            labelled.values(), labelled.keys(), loc="outside upper center", ncols=3 if len(labelled) == 3 else 2
-        )
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for columns in range(len(labelled), 0, -1):
+        how = {"loc": "outside upper center", "ncols": columns, "columnspacing": 1.2, "handlelength": 2.4}
+        legend = figure.legend(labelled.values(), labelled.keys(), **how)
+        if columns == 1 or legend.get_window_extent(renderer).width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def wilson(rate: float, n: int, z: float) -> tuple[float, float]:

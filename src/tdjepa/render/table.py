@@ -19,6 +19,7 @@ SYMBOLS = {
     ">": "$>$",
     "–": "--",
     "†": r"$^\dagger$",
+    "§": r"\S",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
