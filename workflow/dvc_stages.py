@@ -92,7 +92,7 @@ def stage(phase: str) -> dict:
 def text() -> str:
     stages = {phase: stage(phase) for phase in PHASES}
     plots = [{f"{EVIDENCE}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
-    content = {"stages": stages, "plots": plots}
+    content = {"stages": stages, "metrics": [f"{EVIDENCE}/metrics.json"], "plots": plots}
     return HEADER + yaml.safe_dump(content, sort_keys=False, width=1000)
 
 

@@ -16,7 +16,7 @@ from tdjepa.params import Params, diagnosed_epochs, evaluate_slice
 PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "page", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
 DIAGNOSTICS = ("pairs.parquet", "pairs.card.json", "aliasing.json", "probe.json")
-EVIDENCE = ("stats.json", "cells.csv", "claims.json")
+EVIDENCE = ("stats.json", "cells.csv", "metrics.json", "claims.json")
 TABLES = (
     *("method_comparison", "main", "literature", "ablations", "navigation", "rank_split", "phases", "geometry"),
     *("contact_gates", "reacher_protocol", "cost_matrix"),  # so far the paper's eleven; then our own

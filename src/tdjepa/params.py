@@ -915,7 +915,10 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
             f"{source}: scale = {scale!r}: must be one of {', '.join(map(str, scales)) or '(none defined)'}"
         )
     base = {key: value for key, value in raw.items() if key != "scales"}
-    params = parse(Params, merge(base, {**(scales[scale] or {}), "scale": scale}), source)
+    merged = merge(base, {**(scales[scale] or {}), "scale": scale})
+    if isinstance(merged.get("methods"), Mapping):
+        merged["methods"] = {name: _inherited(merged["methods"], name, source) for name in merged["methods"]}
+    params = parse(Params, merged, source)
     problems = []
     for env, method, seed in params.trainings():  # recipes are overlays too: check what each training would get
         try:
@@ -935,6 +938,19 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
     return params
+
+
+def _inherited(methods: Mapping, name: str, source: str, *heirs: str):
+    """A method's entry over that of the method it is `like`. (No YAML anchors: DVC's -S loses what is set behind one.)"""
+    own = methods[name]
+    if not isinstance(own, Mapping) or "like" not in own:
+        return own
+    like = own["like"]
+    if like not in methods or like in (name, *heirs):
+        found = "is not defined under methods" if like not in methods else "leads back to itself"
+        raise UserError(f"{source}: methods.{name}.like = {_short(like)}: {found} ({', '.join(map(str, methods))})")
+    above = _inherited(methods, like, source, name, *heirs)
+    return merge(above, {k: v for k, v in own.items() if k != "like"}) if isinstance(above, Mapping) else above
 
 
 def _too_far(p: Params, cells: tuple[Cell, ...]) -> list[str]:
@@ -995,14 +1011,17 @@ def slice_json(record: Record) -> str:
 def schema() -> dict:
     """The JSON schema of params.yaml (base and overlays), for editors and for Snakemake's own validation.
 
-    Overlays may hold any part of the base, so there the schema only asks for known top-level keys; the full check of the
-    merged result is `resolve`.
+    Overlays may hold any part of the base, so there the schema only asks for known top-level keys, and a method that is
+    like another may hold any part of it; the full check of the merged result is `resolve`.
     """
     full = Params.model_json_schema()
     sections = [key for key in full["properties"] if key != "scale"]
     overlay = {"type": "object", "properties": dict.fromkeys(sections, {}), "additionalProperties": False}
     full["properties"]["scales"] = {"type": "object", "additionalProperties": overlay, "minProperties": 1}
     full["required"] = [*full["required"], "scales"]
+    heir = {"type": "object", "properties": {"like": {"type": "string"}}, "required": ["like"]}
+    named = full["properties"]["methods"]["patternProperties"]
+    full["properties"]["methods"]["patternProperties"] = {k: {"anyOf": [whole, heir]} for k, whole in named.items()}
     full["title"] = "params.yaml"
     full["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return full

@@ -20,7 +20,7 @@ rule judge:
         pairs_cards=FILES.all_pairs_cards(),
         code=sources("judge", *P.envs),
     output:
-        [FILES.evidence(name) for name in ("stats.json", "cells.csv")],
+        [FILES.evidence(name) for name in ("stats.json", "cells.csv", "metrics.json")],
     log:
         FILES.log("judge"),
     benchmark:

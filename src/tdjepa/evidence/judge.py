@@ -1,4 +1,4 @@
-"""`tdjepa judge`: evaluation rows in, statistics out (stats.json and cells.csv).
+"""`tdjepa judge`: evaluation rows in, statistics out (stats.json, cells.csv, and metrics.json for `dvc metrics`).
 
 Draws are named by the seeds and episodes they are drawn over (bootstrap.py), so that adding an environment, a method or
 an epoch changes no interval of the others.
@@ -43,13 +43,23 @@ DIGITS = 6  # significant ones, so that a small p stays a small p
 
 
 def run(rows: Sequence[str | Path], out: str | Path, settings: params.Judge, pairs: Sequence[str | Path] = ()) -> dict:
-    """Judge all rows together, and the held-out pairs of the diagnostics; write out/stats.json and out/cells.csv."""
+    """Judge all rows together, and the held-out pairs of the diagnostics; write the three files into `out`."""
     stats = judge(evaluation_rows.read(rows), settings, alignment.read(pairs))
     write_text(Path(out, "stats.json"), one_a_line(stats))
     table = io.StringIO()
     pd.DataFrame(stats["cells"], columns=CELL_FIELDS).to_csv(table, index=False, lineterminator="\n")
     write_text(Path(out, "cells.csv"), table.getvalue())
+    write_text(Path(out, "metrics.json"), json.dumps(metrics(stats), indent=1, sort_keys=True) + "\n")
     return stats
+
+
+def metrics(stats: dict) -> dict:
+    """Mean success of the protocol's cells after the last epoch, by environment, method and cost."""
+    found: dict = {}
+    for cell in sorted(stats["cells"], key=lambda cell: cell["epoch"]):  # so the last epoch stays
+        if cell["setting"] == MAIN:
+            found.setdefault(cell["env"], {}).setdefault(cell["method"], {})[cell["cost"]] = cell["mean"]
+    return found
 
 
 def judge(frame: pd.DataFrame, settings: params.Judge, pairs: pd.DataFrame | None = None) -> dict:

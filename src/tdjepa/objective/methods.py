@@ -1,6 +1,6 @@
 """The whole objective on one screen. A method is data (params.yaml, `methods`): which terms, with which weights.
 
-L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 11 of the paper)
+L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 9 of the paper)
 
 A term takes a batch and its record of params.yaml and hands plain tensors and numbers to a pure function; `TERMS` names
 them all. A method that combines them otherwise needs no code; a new term needs its record in params.py and its line here.

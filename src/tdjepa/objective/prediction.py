@@ -1,4 +1,4 @@
-"""Prediction losses: one step ahead (eq. 2), and open loop as the planner will use the model (eq. 10, and RC-aux's)."""
+"""Prediction losses: one step ahead (eq. 2), and open loop as the planner will use the model (eq. 8, and RC-aux's)."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""The temporal-distance loss (eq. 8): d_psi regresses the step gap within a window and stays above a margin across windows."""
+"""The temporal-distance loss (eq. 6): d_psi regresses the step gap within a window and stays above a margin across windows."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Planning costs as pure functions of latents, and how a rollout's costs become one number (eq. 12 of the paper).
+"""Planning costs as pure functions of latents, and how a rollout's costs become one number (eq. 7 of the paper).
 
 Every cost but `rc_aux` is a blend (1 - a) d_psi + a l2: d_psi is a = 0, l2 is a = 1, and the contact gates of Push-T choose a
 by how near the agent is to the block. A cost that needs what the model or the environment lacks is an error (`refuse`).
