@@ -45,6 +45,8 @@ def job(make):
 if workflow.is_main_process:
     locks.hold(workflow)
     provenance.reconcile(PHASES, S)
+elif workflow.remote_exec:
+    provenance.record_at_exit(workflow)
 
 
 onstart:
