@@ -1,13 +1,18 @@
-"""A killed run leaves Snakemake's lock behind. The next run on the same machine takes it away, so the same command goes on.
+"""A killed run leaves Snakemake's lock and, on a cluster, its jobs behind. The next run on the same machine takes both away,
+so the same command goes on.
 
 Every run holds an flock, which the kernel frees at its death however that comes. Whoever gets it alone knows that no other
-run is alive here, and that locks in the folder are dead. Not so with a cluster: jobs outlive the run that submitted them,
-and two generations must not meet. There Snakemake's own advice stands: cancel the jobs, then `snakemake --unlock`.
+run is alive here, and that locks in the folder are dead. SLURM's jobs outlive the run that submitted them, and two
+generations of a job must not write the same files: those that are still there are cancelled and waited for (a training saves
+itself then); what ended in the meantime has its record (provenance.py) and stays. A run that died on another machine may be
+alive for all that we know. There Snakemake's own advice stands: `snakemake --unlock`, which says that it is dead.
 """
 
 import fcntl
 import shutil
 import socket
+import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,9 +42,15 @@ def hold(workflow) -> bool:
     if dry:
         return True
     held.seek(0)
-    if any(LOCKS.glob("*.lock")) and held.read() == _here("local"):
-        say("An earlier run was killed; its lock is removed.")
-        shutil.rmtree(LOCKS)
+    host, executor, run = (*held.read().split(), "", "", "")[:3]
+    locked = any(LOCKS.glob("*.lock"))
+    if host == socket.gethostname() or not locked:
+        with suppress(OSError, subprocess.CalledProcessError):  # SLURM does not answer: Snakemake's own lock decides
+            if run:
+                _cancel_jobs(run)
+            if locked and (executor == "local" or run):
+                say("An earlier run was killed; its lock is removed.")
+                shutil.rmtree(LOCKS)
     with suppress(OSError):
         fcntl.flock(held, fcntl.LOCK_SH)
     _held = held
@@ -48,10 +59,20 @@ def hold(workflow) -> bool:
 
 def describe(workflow) -> None:
     """At the start of the jobs: where they run, for the one who finds our lock."""
+    executor = "local" if workflow.local_exec else "cluster"
+    run = getattr(workflow.scheduler._executor, "run_uuid", "")  # the name that its jobs have in SLURM
     with open(ALIVE, "r+") as f:
         f.truncate()
-        f.write(_here("local" if workflow.local_exec else "cluster"))
+        f.write(f"{socket.gethostname()} {executor} {run}")
 
 
-def _here(executor: str) -> str:
-    return f"{socket.gethostname()} {executor}"
+def _cancel_jobs(run: str) -> None:
+    """End what is left of the run in SLURM."""
+    asked = ["squeue", "--me", "--noheader", "--format=%i", f"--name={run}"]
+    cancelled = False
+    while left := subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.split():
+        if not cancelled:
+            say(f"An earlier run was killed; SLURM still has {len(left)} of its jobs, which are cancelled first.")
+            subprocess.run(["scancel", *left], check=True)
+            cancelled = True
+        time.sleep(1)

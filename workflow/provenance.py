@@ -4,7 +4,7 @@ Snakemake keeps its job records (parameters, code, checksums of small inputs) in
 DVC sees, and looks at a checksum only when an input's time stamp is newer. Outputs that come and go by `dvc pull`,
 `dvc checkout` or `dvc repro` break that in four ways: a clone has no records; a checkout leaves the records of another
 commit; DVC renews time stamps when it unprotects linked files, which hides stale outputs; the outputs of a cluster job
-whose coordinator was killed have no record at all. So:
+whose coordinator was killed have no record at all, because the coordinator writes them. So:
 
 `export` writes, for every job, its record without times and the checksums of its outputs to
 results/<scale>/provenance/<phase>.json, an output of that DVC stage. Each entry is a statement that stays true wherever
@@ -14,9 +14,13 @@ the file goes: an output of this content was made by this record.
 output that neither knows (a killed coordinator, a file changed by hand) loses its record and gets a time stamp older than
 any input, so its job runs again. And an input whose content is not what its consumer recorded gets a new time stamp.
 
+`record_at_exit`, in a job on a cluster, writes its record from there, so that a night's work outlives its coordinator.
+
 The record format is Snakemake's own and private: the version is pinned, and tests/test_workflow.py runs all of this.
 """
 
+import asyncio
+import atexit
 import base64
 import functools
 import hashlib
@@ -25,6 +29,8 @@ import os
 import shutil
 import time
 from pathlib import Path
+
+from snakemake_interface_executor_plugins.settings import ExecMode
 
 SNAKEMAKE = Path(".snakemake")
 STATE = SNAKEMAKE / "provenance.json"  # digest of each provenance file as we last wrote or read it
@@ -66,6 +72,17 @@ def reconcile(phases: Phases, scale: str) -> None:
         _set_time(output, 1)
     _renew_changed_inputs(known, set(unknown))
     export(phases, scale)
+
+
+def record_at_exit(workflow) -> None:
+    """When this process ends: after Snakemake has given the outputs of the job their last time stamps."""
+
+    def write():
+        workflow.workflow_settings.exec_mode = ExecMode.DEFAULT  # in which Snakemake writes records
+        for job in workflow.dag.finished_jobs if workflow.dag else ():
+            asyncio.run(workflow.persistence.finished(job))
+
+    atexit.register(write)
 
 
 def _settle(output: str, statement: tuple[str, dict] | None, replaced: bool) -> bool:
