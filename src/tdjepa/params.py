@@ -341,7 +341,9 @@ class Continues(Record):
 
 
 class Method(Record):
-    label: str
+    label: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f$\\]+$")] = Field(
+        description="how tables and figures call it: one line without $ and \\, which figures read as mathematics"
+    )
     window: Annotated[int, Field(ge=2)]
     head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
     passes: Count = Field(

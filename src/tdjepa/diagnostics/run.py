@@ -12,9 +12,19 @@ from tdjepa.data.chunked import open_store
 from tdjepa.diagnostics.aliasing import aliasing
 from tdjepa.diagnostics.alignment import distances
 from tdjepa.envs.base import make
+from tdjepa.errors import UserError
 from tdjepa.model import checkpoint
 from tdjepa.params import DiagnoseSlice
 from tdjepa.streams import stream
+
+
+def held_out(path: Path) -> pd.DataFrame:
+    """The pairs that `tdjepa mine` drew."""
+    try:
+        return pd.read_parquet(path)[["episode", "i", "j", "tau", "to_end", "near", "far"]]
+    except Exception as error:  # damage shows in many ways
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: not a readable pairs file ({reason}); run `tdjepa mine` again") from None
 
 
 def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, out: Path, out_aliasing: Path) -> dict:
@@ -23,7 +33,7 @@ def run(cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoint_file: Path, 
     model, about = checkpoint.load(checkpoint_file, expect)
     data = open_store(episodes)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
-    table = distances(model, data, pd.read_parquet(pairs)).assign(**who)
+    table = distances(model, data, held_out(pairs)).assign(**who)
     sweep(out)
     with publish(out) as temporary:
         table.to_parquet(temporary, index=False)
