@@ -38,6 +38,7 @@ from tdjepa.mining import manifest, split
 from tdjepa.streams import stream
 
 FORK = multiprocessing.get_context("fork")
+FILES = 1000  # damaged ones of each kind
 MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 ODD = st.one_of(
     st.none(),
@@ -308,10 +309,10 @@ def rows_file(tmp_path_factory):
 
 
 def test_damaged_row_files(rows_file, tmp_path):
-    files = damaged(rows_file.read_bytes(), "rows.parquet", 1000, tmp_path)
+    files = damaged(rows_file.read_bytes(), "rows.parquet", FILES, tmp_path)
     answers = outcomes_of(lambda path: rows.read([path]), files, tmp_path)
     refused = [clear(UserError(answer)) for answer in answers if answer]
-    assert len(refused) > 500  # others differ in a value that may be so, or in bytes that nobody reads
+    assert len(refused) > FILES / 2  # others differ in a value that may be so, or in bytes that nobody reads
     assert all("parquet" in line for line in refused)
 
 
@@ -393,10 +394,10 @@ def used_up(path: Path) -> None:
 
 
 def test_damaged_episodes(episodes_file, tmp_path):
-    files = damaged(episodes_file.read_bytes(), episodes_file.name, 1000, tmp_path)
+    files = damaged(episodes_file.read_bytes(), episodes_file.name, FILES, tmp_path)
     answers = outcomes_of(used_up, files, tmp_path)
     refused = [clear(UserError(answer)) for answer in answers if answer]
-    assert len(refused) > 250  # half of a plain file are frames, which may hold anything
+    assert len(refused) > FILES / 4  # half of a plain file are frames, which may hold anything
     for path, answer in zip(files, answers, strict=True):
         if answer:
             assert answer.startswith(f"{path}: ")

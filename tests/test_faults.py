@@ -17,8 +17,8 @@ import pytest
 
 import announce
 from clone import Clone
-from tdjepa import snapshot, training
 from tdjepa import params as parameters
+from tdjepa import snapshot, training
 from tdjepa.artefacts import publish, write_text
 from tdjepa.cli import main
 from tdjepa.errors import UserError
@@ -176,9 +176,13 @@ def test_a_disk_that_is_full(tmp_path, smoke, capsys):
         assert len(said.splitlines()) == 1
         assert not [path for path in folder.rglob("*") if path.is_file()]
         journal = Journal(folder / ".rows.journal", {"a": 1})
-        with pytest.raises(UserError, match=r"\.rows\.journal: no space left"):
+
+        def fill():
             for k in range(100):
                 journal.add((k,), {"x": "x" * 1000})
+
+        with pytest.raises(UserError, match=r"\.rows\.journal: no space left"):
+            fill()
         with contextlib.suppress(OSError):
             journal.file.close()
         again = Journal(folder / ".rows.journal", {"a": 1})  # what was written is whole
