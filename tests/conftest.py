@@ -52,3 +52,22 @@ def trained(smoke, data, tmp_path_factory):
         initial = folder / before.method / f"epoch_{before.epoch:02d}.safetensors" if before else None
         training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method, initial=initial)
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory):
+    """A clone in which two methods were run from nothing to the paper, on two cores; not to be changed: `copy` it.
+
+    Every shell word could go wrong here: the folder's name and a method's label hold quotes, spaces and commands.
+    """
+    from clone import Clone
+
+    folder = tmp_path_factory.mktemp("""a b;'c"$(touch owned)""")
+    clone = Clone.of_project(folder / "small run")
+    clone.change("scale", "smoke")
+    clone.change("scales.smoke.methods_run", ["tdjepa", "lewm"])
+    clone.change("scales.smoke.train_seeds", [3072])
+    clone.change("methods.tdjepa.label", """T'D"; touch owned; `touch owned` {x} <script>alert(1)</script> & ~""")
+    clone.run("git", "init", "--quiet")
+    clone.snakemake("all")
+    return clone

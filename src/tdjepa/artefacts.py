@@ -138,7 +138,9 @@ def read_json(path: str | Path):
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)") from None
-    except ValueError as error:
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); delete it and rerun the step that makes it") from None
 
 
@@ -167,7 +169,14 @@ def write_card(path: str | Path, verb: str, params: dict, inputs: dict[str, str 
 def sha256_of_input(path: str | Path) -> str:
     """A big input is known by its card (already verified where it was opened), a small one is hashed."""
     card = card_path(path)
-    return read_json(card)["sha256"] if card.exists() else sha256(path)
+    return read_card(card)["sha256"] if card.exists() else sha256(path)
+
+
+def read_card(path: Path) -> dict:
+    card = read_json(path)
+    if not isinstance(card, dict) or not isinstance(card.get("sha256"), str):
+        raise UserError(f"{path}: not a card: no sha256 in it; delete it and rerun the step that makes it")
+    return card
 
 
 def verified(path: str | Path) -> dict:
@@ -179,11 +188,11 @@ def verified(path: str | Path) -> dict:
         raise UserError(
             f"{path}: its card {card_file.name} is missing, so nothing says that the file is whole; rerun the step that makes it"
         )
-    card = read_json(card_file)
+    card = read_card(card_file)
     found = sha256(path)
-    if found != card.get("sha256"):
+    if found != card["sha256"]:
         raise UserError(
-            f"{path}: sha256 {found[:12]}… is not the card's {str(card.get('sha256'))[:12]}…; "
+            f"{path}: sha256 {found[:12]}… is not the card's {card['sha256'][:12]}…; "
             "the file was changed or cut off. Delete it and rerun the step that makes it"
         )
     return card

@@ -7,6 +7,7 @@ canonical JSON of that slice is what Snakemake compares and what the cards recor
 
 import itertools
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -30,13 +31,14 @@ Weight = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 ImageSize = Annotated[int, Field(ge=16, le=224)]
 LEAKY = "_leaky"  # how the name of a method ends that trained on the evaluated episodes too
+MAX_NODES = 100_000  # of a YAML file; params.yaml has about a thousand
 MAX_BUDGET = 5  # model steps that a budget-conditioned head knows: the planner's horizon
 Storage = Literal["plain", "packed"]
 Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
 
 
 class Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 R = TypeVar("R", bound=Record)
@@ -189,7 +191,7 @@ class Health(Record):
 
 
 class Train(Record):
-    epochs: Count
+    epochs: Annotated[int, Field(ge=1, le=10_000)]
     steps_per_epoch: Annotated[int, Field(ge=0)] = Field(description="optimiser steps; 0 = every window once")
     step_factor: Positive = Field(description="multiplies steps_per_epoch (not 0): equal CPU time for unequal steps")
     batch: Annotated[int, Field(ge=2)]
@@ -340,7 +342,9 @@ class Continues(Record):
 
 
 class Method(Record):
-    label: str
+    label: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f$\\]+$")] = Field(
+        description="how tables and figures call it: one line without $ and \\, which figures read as mathematics"
+    )
     window: Annotated[int, Field(ge=2)]
     head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
     passes: Count = Field(
@@ -898,10 +902,26 @@ def read_yaml(path: str | Path):
         raise UserError(
             f"{path}: {error.strerror}; run this in the project's folder or name the file with --params"
         ) from None
+    except ValueError:
+        raise UserError(f"{path}: not text in UTF-8") from None
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        found = yaml.safe_load(text)
+    except Exception as error:  # its readers of numbers and dates let errors of their own through
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None
+    if _size(found, {}) > MAX_NODES:
+        raise UserError(f"{path}: more than {MAX_NODES} values, or one that holds itself; anchors (&) repeat too much")
+    return found
+
+
+def _size(value, known: dict[int, float]) -> float:
+    """Values in a tree whose parts may be shared: written out, a few lines of anchors can be larger than any memory."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = math.inf  # until it is done: who meets it inside itself meets it for ever
+        parts = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_size(part, known) for part in parts)
+    return known[id(value)]
 
 
 def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
@@ -910,10 +930,14 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
         raise UserError(f"{source}: a mapping of parameters is expected, found {type(raw).__name__}")
     scales = raw.get("scales") or {}
     scale = scale or raw.get("scale")
-    if scale not in scales:
+    if not isinstance(scales, Mapping):
+        raise UserError(f"{source}: scales = {_short(scales)}: a mapping of scales is expected")
+    if not isinstance(scale, str) or scale not in scales:
         raise UserError(
-            f"{source}: scale = {scale!r}: must be one of {', '.join(map(str, scales)) or '(none defined)'}"
+            f"{source}: scale = {_short(scale)}: must be one of {', '.join(map(str, scales))[:200] or '(none defined)'}"
         )
+    if not isinstance(scales[scale] or {}, Mapping):
+        raise UserError(f"{source}: scales.{scale} = {_short(scales[scale])}: a mapping of parameters is expected")
     base = {key: value for key, value in raw.items() if key != "scales"}
     merged = merge(base, {**(scales[scale] or {}), "scale": scale})
     if isinstance(merged.get("methods"), Mapping):
@@ -946,8 +970,9 @@ def _inherited(methods: Mapping, name: str, source: str, *heirs: str):
     if not isinstance(own, Mapping) or "like" not in own:
         return own
     like = own["like"]
-    if like not in methods or like in (name, *heirs):
-        found = "is not defined under methods" if like not in methods else "leads back to itself"
+    known = isinstance(like, str) and like in methods
+    if not known or like in (name, *heirs):
+        found = "leads back to itself" if known else "is not defined under methods"
         raise UserError(f"{source}: methods.{name}.like = {_short(like)}: {found} ({', '.join(map(str, methods))})")
     above = _inherited(methods, like, source, name, *heirs)
     return merge(above, {k: v for k, v in own.items() if k != "like"}) if isinstance(above, Mapping) else above
@@ -975,7 +1000,11 @@ def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
 def parse(record: type[R], data, source: str) -> R:
     """`data` as a `record`; a UserError with one line a problem otherwise. (JSON mode: lists become tuples.)"""
     try:
-        return record.model_validate_json(json.dumps(data, default=str))
+        text = json.dumps(data, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # keys that are no names, mappings that hold themselves
+        raise UserError(f"{source}: {error}") from None
+    try:
+        return record.model_validate_json(text)
     except ValidationError as error:
         raise UserError("\n".join(dict.fromkeys(line for e in error.errors() for line in _lines(e, source)))) from None
 

@@ -26,7 +26,8 @@ S = P.scale
 FILES = phases.Files(P)
 PHASES = FILES.phases()
 
-# Jobs end at their time limit, and run the sources of this folder, which are the ones that the rules name as inputs, whatever else is installed.
+# Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever
+# else is installed.
 shell.prefix(announce.job_prefix(workflow.basedir, P.runtime.job_minutes))
 
 

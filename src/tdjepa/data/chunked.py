@@ -179,13 +179,15 @@ def open_store(path: str | Path) -> Store:
     try:
         with h5py.File(path, "r") as file:
             packed = isinstance(file.get("pixels"), h5py.Dataset) and file["pixels"].chunks is not None
-    except OSError:
+    except Exception:
         packed = False  # Store says what is wrong
     return (ChunkedStore if packed else Store)(path)
 
 
 def _index(pixels: h5py.Dataset, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """First byte and bytes of the chunk of every row; (rows,), (rows,)"""
+    if len(pixels) * (LZ4_HEADER + CHECKSUM) > path.stat().st_size:
+        raise UserError(f"{path}: says that it holds {len(pixels)} frames, more than fit into it; make it again")
     begin, size = np.zeros(len(pixels), np.int64), np.zeros(len(pixels), np.int32)
 
     def note(chunk):

@@ -17,6 +17,8 @@ import numpy as np
 from tdjepa.errors import UserError
 
 COLUMNS = ("pixels", "action", "state")
+KINDS = {"u": "whole numbers", "iu": "whole numbers", "f": "floating-point numbers"}
+MAX_SIZE = 4096  # pixels; beyond this a header is damaged
 # columns are written in this order whatever order they are given in, so that one content has one sequence of bytes
 ORDER = ("pixels", "action", "state", "proprio", "goal_state", "episode_idx", "step_idx")
 
@@ -61,27 +63,47 @@ class Store:
                 missing = [name for name in ("ep_len", "ep_offset", *COLUMNS) if name not in file]
                 if missing:
                     raise UserError(f"{path}: not an episodes file: column {', '.join(missing)} is missing; {again}")
-                pixels = file["pixels"]
-                if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3:
+                pixels = self._column(file, "pixels", "u", 4)
+                if pixels.dtype != np.uint8 or pixels.shape[-1] != 3 or max(pixels.shape[1:3]) > MAX_SIZE:
                     found = f"{pixels.dtype} {pixels.shape}"
                     raise UserError(f"{path}: pixels is {found}, expected uint8 (rows, H, W, 3); {again}")
                 if not pixels.size:
                     raise UserError(f"{path}: holds no episodes; {again}")
                 self.pixels = self._open(pixels)
-                self.length, self.offset = (file[name][:].astype(np.int64) for name in ("ep_len", "ep_offset"))
-                self.action, self.state = file["action"][:], file["state"][:]
-        except OSError as error:
-            reason = str(error).split("(")[-1].rstrip(")")
+                index = (self._read(self._column(file, name, "iu", 1)) for name in ("ep_len", "ep_offset"))
+                self.length, self.offset = (numbers.astype(np.int64) for numbers in index)
+                self.action, self.state = (self._read(self._column(file, name, "f", 2)) for name in ("action", "state"))
+        except UserError:
+            raise
+        except Exception as error:  # damage shows in many ways: as an OSError, a missing key, a size beyond memory
+            reason = (str(error) or type(error).__name__).split("(")[-1].rstrip(")").splitlines()[0]
             raise UserError(f"{path}: cannot be read as HDF5 ({reason}); {again}") from None
         self._check()
 
+    def _column(self, file: h5py.File, name: str, kinds: str, dimensions: int) -> h5py.Dataset:
+        """A column of this very file: a link could name any other."""
+        column = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
+        if not isinstance(column, h5py.Dataset):
+            raise UserError(f"{self.path}: {name} is a link or a group, expected an array; the file is not one of ours")
+        if column.dtype.kind not in kinds or column.ndim != dimensions:
+            raise UserError(
+                f"{self.path}: {name} is {column.dtype} {column.shape}, expected {KINDS[kinds]} in {dimensions} dimensions"
+            )
+        return column
+
+    def _read(self, column: h5py.Dataset) -> np.ndarray:
+        """A small column; only if the file really holds it, because a damaged header may ask for any amount of memory."""
+        if column.size and _place(column) is None:
+            raise UserError(f"{self.path}: {column.name[1:]} is packed, elsewhere or cut off, expected in one piece")
+        return column[:]
+
     def _open(self, pixels: h5py.Dataset) -> np.ndarray:
         """The frames as an array (rows, H, W, 3) that outlives the HDF5 file."""
-        start = pixels.id.get_offset()
-        if start is None:
+        if pixels.id.get_offset() is None:
             raise UserError(f"{self.path}: pixels is chunked or compressed and cannot be memory-mapped")
-        size = self.path.stat().st_size
-        if start + pixels.id.get_storage_size() > size:
+        start = _place(pixels)
+        if start is None:
+            size = self.path.stat().st_size
             raise UserError(f"{self.path}: cut off: {size} bytes, the pixels end later; delete it and make it again")
         return np.memmap(self.path, np.uint8, mode="r", offset=start, shape=pixels.shape)
 
@@ -125,6 +147,13 @@ class Store:
                 episode, step = place_of(self.offset, int(np.nonzero(wrong)[0][0]))
                 more = "only its last row may lack an action" if what == "NaN" else "it cannot be learned from"
                 raise UserError(f"{self.path}: {what} action inside episode {episode} (step {step}); {more}")
+
+
+def _place(column: h5py.Dataset) -> int | None:
+    """First byte of a column that lies in the file as one piece; None if it does not."""
+    start, size = column.id.get_offset(), math.prod(column.shape) * column.dtype.itemsize
+    held = start is not None and column.id.get_storage_size() == size
+    return start if held and start + size <= Path(column.file.filename).stat().st_size else None
 
 
 def place_of(offset: np.ndarray, row: int) -> tuple[int, int]:

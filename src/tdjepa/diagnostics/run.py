@@ -13,9 +13,19 @@ from tdjepa.data.chunked import open_store
 from tdjepa.diagnostics.aliasing import aliasing
 from tdjepa.diagnostics.alignment import distances
 from tdjepa.envs.base import make
+from tdjepa.errors import UserError
 from tdjepa.model import checkpoint
 from tdjepa.params import DiagnoseSlice
 from tdjepa.streams import stream
+
+
+def held_out(path: Path) -> pd.DataFrame:
+    """The pairs that `tdjepa mine` drew."""
+    try:
+        return pd.read_parquet(path)[["episode", "i", "j", "tau", "to_end", "near", "far"]]
+    except Exception as error:  # damage shows in many ways
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: not a readable pairs file ({reason}); run `tdjepa mine` again") from None
 
 
 def run(
@@ -25,13 +35,13 @@ def run(
 
     `checkpoints` are those of cfg.epochs, in that order.
     """
-    data, held_out = open_store(episodes), pd.read_parquet(pairs)
+    data, drawn = open_store(episodes), held_out(pairs)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
     tables = []
     for epoch, path in zip(cfg.epochs, checkpoints, strict=True):
         expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed, "epoch": epoch}
         model, about = checkpoint.load(path, expect)
-        tables.append(distances(model, data, held_out).assign(**who, epoch=epoch))
+        tables.append(distances(model, data, drawn).assign(**who, epoch=epoch))
     table = pd.concat(tables, ignore_index=True)
     sweep(out)
     with publish(out) as temporary:

@@ -23,8 +23,9 @@ def read(paths: Sequence[str | Path]) -> pd.DataFrame:
 def _read_one(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not a readable parquet file ({str(error).splitlines()[0]})") from None
+    except Exception as error:  # damage shows in many ways
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: not a readable parquet file ({reason})") from None
     missing = [name for name in COLUMNS if name not in frame]
     if missing:
         raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")

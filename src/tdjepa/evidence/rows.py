@@ -83,21 +83,25 @@ def _read_one(path: Path) -> pd.DataFrame:
         problem = _schema_problem(schema)
         wanted = [*COLUMNS, *(name for name in OPTIONAL if name in schema.names)]
         table = None if problem else pq.read_table(path, columns=wanted, partitioning=None)
+        frame = None if problem else table.validate(full=True) or table.to_pandas()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # damage shows in many ways: also as numbers too large, texts that are none
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(f"{path}: not a readable parquet file ({reason}); delete it and rerun its evaluation") from None
     problem = problem or _content_problem(table)
     if problem:
         raise UserError(f"{path}: {problem}; rerun the evaluation that makes this file")
-    return table.to_pandas()
+    return frame
 
 
 def _schema_problem(schema: pa.Schema) -> str:
     missing = [name for name in COLUMNS if name not in schema.names]
     if missing:
         return f"missing column{'s' * (len(missing) > 1)} {', '.join(missing)}"
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        return f"column {twice[0]} is there twice"
     for name in schema.names:
         known = {**COLUMNS, **OPTIONAL}
         if name in known:

@@ -55,6 +55,8 @@ def to_json(
 def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data_sha256: str) -> dict:
     """A manifest from its file: hash checked, drawn from this very data, every entry inside its episode."""
     manifest = read_json(path)
+    if not isinstance(manifest, dict):
+        raise UserError(f"{path}: not a manifest: a mapping is expected, found {type(manifest).__name__}")
     missing = {"env", "goal_offset", "entries", "trivial", "sha256_of_lines", "data_sha256"} - set(manifest)
     if missing:
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
@@ -63,7 +65,9 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
             f"{path}: is for {manifest['env']} with goal offset {manifest['goal_offset']}, "
             f"expected {env} with {goal_offset}; run `tdjepa mine` again"
         )
-    entries = np.asarray(manifest["entries"], dtype=np.int64).reshape(-1, 2)
+    entries, trivial = _entries(path, manifest["entries"]), manifest["trivial"]
+    if not isinstance(trivial, list) or len(trivial) != len(entries) or {type(t) for t in trivial} - {bool}:
+        raise UserError(f"{path}: trivial: {len(entries)} times true or false is expected, one for each entry")
     if lines_sha256(entries) != manifest["sha256_of_lines"]:
         raise UserError(f"{path}: the entries are not the locked ones (their hash differs); run `tdjepa mine` again")
     if manifest["data_sha256"] != data_sha256:
@@ -76,4 +80,13 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
                 f"{path}: start {start} of episode {episode} with the goal {goal_offset} steps later points past the "
                 f"episode's {lengths[episode]} rows"
             )
-    return {**manifest, "entries": entries, "trivial": np.asarray(manifest["trivial"], bool)}
+    return {**manifest, "entries": entries, "trivial": np.asarray(trivial, bool)}
+
+
+def _entries(path: str | Path, listed) -> np.ndarray:
+    """The pairs of a manifest as numbers; (n, 2)"""
+    for entry in listed if isinstance(listed, list) else [listed]:
+        fits = isinstance(entry, list) and len(entry) == 2 and {type(n) for n in entry} == {int}
+        if not fits or max(map(abs, entry)) >= 2**31:
+            raise UserError(f"{path}: entries: [episode, start] is expected, found {str(entry)[:60]}")
+    return np.asarray(listed, dtype=np.int64).reshape(-1, 2)

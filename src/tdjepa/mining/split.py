@@ -26,8 +26,11 @@ def split(episodes: int, shares: dict[str, float], seed: int) -> dict[str, list[
 def read(path: str | Path, episodes: int) -> dict[str, list[int]]:
     """The split from its file, checked again: a file may have been edited."""
     parts = read_json(path)
-    if set(parts) != set(PARTS):
-        raise UserError(f"{path}: has parts {', '.join(parts)}, expected {', '.join(PARTS)}")
+    if not isinstance(parts, dict) or set(parts) != set(PARTS):
+        found = f"has parts {', '.join(parts)}" if isinstance(parts, dict) else f"is a {type(parts).__name__}"
+        raise UserError(f"{path}: {found}, expected {', '.join(PARTS)}")
+    if odd := [name for name, part in parts.items() if not isinstance(part, list)]:
+        raise UserError(f"{path}: the {odd[0]} part is {str(parts[odd[0]])[:60]}, expected a list of episodes")
     check(parts, episodes, str(path))
     return parts
 
@@ -42,9 +45,11 @@ def check(parts: dict[str, list[int]], episodes: int, source: str) -> None:
     for name, part in parts.items():
         if not len(part):
             raise UserError(f"{source}: the {name} part is empty; collect more episodes or change mine.split")
-        outside = [e for e in part if not isinstance(e, int) or not 0 <= e < episodes]
+        outside = [e for e in part if type(e) is not int or not 0 <= e < episodes]
         if outside:
-            raise UserError(f"{source}: episode {outside[0]} of the {name} part is not among the {episodes} episodes")
+            raise UserError(
+                f"{source}: episode {str(outside[0])[:60]} of the {name} part is not among the {episodes} episodes"
+            )
     for i, a in enumerate(PARTS):
         for b in PARTS[i + 1 :]:
             both = set(parts[a]) & set(parts[b])

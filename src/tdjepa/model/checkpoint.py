@@ -48,9 +48,9 @@ def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get(KEY, "null"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    except (SafetensorError, ValueError) as error:
         raise UserError(f"{path}: not a safetensors file ({error}); delete it and train again") from None
-    if about is None:
+    if not isinstance(about, dict) or not {"train", "image_size", "block", "epoch"} <= set(about):
         raise UserError(
             f"{path}: says nothing about its training, so it is not one of ours; use a checkpoint of `tdjepa train`"
         )
@@ -72,6 +72,10 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
         raise UserError(
             f"{path}: {'lacks' if odd in wanted else 'has the unknown'} tensor {odd}; it is not a checkpoint of this version"
         )
+    for name, tensor in model.state_dict().items():
+        if tensor.shape != tensors[name].shape:
+            found, expected = tuple(tensors[name].shape), tuple(tensor.shape)
+            raise UserError(f"{path}: tensor {name} has the shape {found}, expected {expected}; train again")
     model.load_state_dict(tensors)
     return model.to(device).eval(), about
 

@@ -1,0 +1,463 @@
+"""Thousands of bad inputs, made from good ones: whatever is wrong, the answer is one clear line. Never another exception,
+never a crash of a library underneath, never a hang or a memory without end.
+
+Files that C libraries parse are opened in a child process with bounds on memory and time, many files a child.
+"""
+
+import contextlib
+import copy
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import resource
+import shutil
+from datetime import date
+from pathlib import Path, PurePosixPath
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import phases
+from conftest import ROOT
+from synthetic import outcomes
+from tdjepa import artefacts, params
+from tdjepa.data import store
+from tdjepa.data.chunked import create_chunked, open_store
+from tdjepa.errors import UserError
+from tdjepa.evidence import rows
+from tdjepa.mining import manifest, split
+from tdjepa.streams import stream
+
+FORK = multiprocessing.get_context("fork")
+FILES = 1000  # damaged ones of each kind
+MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.sampled_from([-(2**63), 2**63, 10**30, math.nan, math.inf, -math.inf, -0.0, 1e308, date(2026, 1, 1)]),
+    st.sampled_from(
+        ["", "..", "../../etc", "a/b", "/", "$(touch x)", "a\nb", "\0", "two_room", "smoke", "ü" * 300, "{x}"]
+    ),
+    st.lists(st.integers(-1, 2) | st.text(max_size=2), max_size=3),
+    st.dictionaries(st.sampled_from(["weight", "lr", "env", "x", "../y", "épée"]), st.integers() | st.text(max_size=3)),
+)
+
+
+def clear(error: UserError) -> str:
+    """A line a problem, each of them readable at a terminal."""
+    text = str(error)
+    assert text.strip()
+    for line in text.split("\n"):
+        assert 10 < len(line) < 600, line
+        assert line.isprintable(), line
+        assert "Traceback" not in line
+    return text
+
+
+def paths(tree, path=()):
+    """Every place in a tree of mappings and lists."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        yield (*path, key)
+        yield from paths(value, (*path, key))
+
+
+def place(tree, path):
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+@st.composite
+def changed(draw, tree):
+    """The tree with one to three places replaced, removed, renamed or added to."""
+    tree = copy.deepcopy(tree)
+    for _ in range(draw(st.integers(1, 3))):
+        *parents, key = draw(st.sampled_from(list(paths(tree)) or [("nothing",)]))
+        inside = place(tree, parents)
+        match draw(st.sampled_from(["replace", "replace", "remove", "add"])):
+            case "replace":
+                inside[key] = draw(ODD)
+            case "remove":
+                del inside[key]
+            case "add" if isinstance(inside, dict):
+                inside[draw(st.sampled_from(["x", "../x", "lr", 7, True, None, date(2026, 1, 1), ("a", 1)]))] = draw(
+                    ODD
+                )
+            case "add":
+                inside.append(draw(ODD))
+    return tree
+
+
+# Parameters -----------------------------------------------------------------------------------------------------------
+
+
+def raw() -> dict:
+    content = yaml.safe_load((ROOT / "params.yaml").read_text())
+    content["scales"]["smoke"] |= {"methods_run": ["tdjepa", "lewm"], "train_seeds": [3072]}
+    return content
+
+
+@MANY
+@given(changed(raw()))
+def test_parameters(content):
+    try:
+        p = params.resolve(content, "smoke")
+    except UserError as error:
+        clear(error)
+        return
+    for path in (path for listed in phases.Files(p).phases().values() for path in listed):  # and no file is elsewhere
+        parts = PurePosixPath(path).parts
+        assert parts[:2] in (("data", "smoke"), ("results", "smoke"))
+        assert ".." not in parts
+
+
+@settings(MANY, max_examples=300)
+@given(st.data())
+def test_a_damaged_parameter_file(tmp_path_factory, data):
+    """Characters cut out, put in or exchanged anywhere in a YAML file; the small one is read by the same function."""
+    text = (ROOT / "workflow/bands/desk.yaml").read_bytes()
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(text) - 1))
+        put = data.draw(
+            st.sampled_from([b"", b"\0", b"\xff", b"&a", b"*a", b"!!python/name:os.system", b"!!int x", b"{"])
+        )
+        text = text[:at] + put + text[at + data.draw(st.integers(0, 3)) :]
+    path = tmp_path_factory.getbasetemp() / "damaged.yaml"
+    path.write_bytes(text)
+    try:
+        params.read_yaml(path)
+    except UserError as error:
+        clear(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [x, x]\n"
+        + "".join(
+            f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]\n"
+            for old, new in zip("abcdefghijk", "bcdefghijkl", strict=True)
+        ),
+        "a: &a [*a]",
+        "a: &a {b: *a}",
+        "[" * 5000,
+        "a: 2026-99-99",
+        "!!timestamp x",
+        "!!bool maybe",
+        "? [1, 2]\n: 3\n? {a: b}\n: 3",
+        "a: " + "9" * 5000,
+        "!!python/object/apply:os.mkdir [owned]",
+        "\ud800".encode("utf-16", "surrogatepass"),
+    ],
+    ids=["laughs", "itself", "itself mapped", "deep", "date", "stamp", "bool", "keys", "digits", "code", "utf-16"],
+)
+def test_hostile_yaml(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "params.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError) as error:
+        params.load(path, "smoke")
+    clear(error.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["params.yaml"]
+
+
+# Manifests, splits and cards ------------------------------------------------------------------------------------------
+
+LENGTHS = np.array([30, 40, 50])
+ENTRIES = np.array([[0, 2], [1, 3], [2, 20]])
+LOCKED = manifest.to_json("two_room", "test", 7, 25, ENTRIES, np.array([False, True, False]), "ab" * 32)
+
+
+def json_of(tree) -> str:
+    return json.dumps(tree, default=str, skipkeys=True)
+
+
+@MANY
+@given(changed(LOCKED), st.booleans())
+def test_manifests(tmp_path_factory, content, hashed):
+    if hashed and isinstance(content, dict):  # who forges a manifest forges its hash too
+        with contextlib.suppress(TypeError, ValueError, KeyError, OverflowError):
+            content["sha256_of_lines"] = manifest.lines_sha256(np.asarray(content["entries"], np.int64).reshape(-1, 2))
+    path = tmp_path_factory.getbasetemp() / "manifest.json"
+    path.write_text(json_of(content))
+    try:
+        found = manifest.read(path, "two_room", LENGTHS, 25, "ab" * 32)
+    except UserError as error:
+        clear(error)
+        return
+    episode, start = found["entries"].T
+    assert ((episode >= 0) & (start >= 0)).all()
+    assert (start + 25 < LENGTHS[episode]).all()
+    assert len(found["trivial"]) == len(found["entries"])
+
+
+@settings(MANY, max_examples=500)
+@given(changed({"train": [0, 1, 2], "validation": [3], "test": [4, 5]}))
+def test_splits(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "split.json"
+    path.write_text(json_of(content))
+    try:
+        found = split.read(path, 6)
+    except UserError as error:
+        clear(error)
+        return
+    every = [e for part in found.values() for e in part]
+    assert set(every) <= set(range(6))
+    assert all(found.values())
+
+
+@settings(MANY, max_examples=300)
+@given(changed({"file": "x", "sha256": "00" * 32, "params": {"a": 1}, "inputs": {}}))
+def test_cards(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "x.bin"
+    path.write_text("x")
+    artefacts.card_path(path).write_text(json_of(content))
+    with pytest.raises(UserError) as error:
+        artefacts.verified(path)
+    clear(error.value)
+
+
+def test_json_that_is_none(tmp_path):
+    for content in (b"[" * 100_000, b"\xff\xfe", b"", b"9" * 5000, b'{"a": 1,}'):
+        (tmp_path / "x.json").write_bytes(content)
+        with pytest.raises(UserError, match=r"x\.json: not JSON") as error:
+            artefacts.read_json(tmp_path / "x.json")
+        clear(error.value)
+    with pytest.raises(UserError, match="cannot be read"):
+        artefacts.read_json(tmp_path)
+
+
+# Row files and episodes: parsed by C libraries ------------------------------------------------------------------------
+
+
+def outcomes_of(opened, files: list[Path], folder: Path) -> list[str]:
+    """ "" or the message of the UserError for each file; a child process opens them, within 4 GB and 60 s of CPU time."""
+    said = folder / "said"
+    said.unlink(missing_ok=True)
+
+    def work():
+        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+        resource.setrlimit(resource.RLIMIT_AS, (used() + (4 << 30),) * 2)
+        with open(said, "ab", buffering=0) as log:
+            for path in files:
+                try:
+                    opened(path)
+                    answer = ""
+                except UserError as error:
+                    answer = str(error)
+                log.write(pickle.dumps(answer))
+        os._exit(0)  # nothing of the parent's is ended twice
+
+    child = FORK.Process(target=work)
+    child.start()
+    child.join()
+    answers = []
+    with open(said, "rb") as log:
+        while log.peek():
+            answers.append(pickle.load(log))
+    assert child.exitcode == 0, f"{files[len(answers)]}: exit {child.exitcode}"
+    return answers
+
+
+def used() -> int:
+    """Bytes of address space of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def damage(whole: bytes, rng: np.random.Generator) -> bytes:
+    """Bytes flipped, runs overwritten, the end cut off, or a number replaced by a large or negative one."""
+    content = bytearray(whole)
+    match rng.integers(4):
+        case 0:
+            return bytes(content[: rng.integers(len(content))])
+        case 1:
+            for at in rng.integers(len(content), size=rng.integers(1, 5)):
+                content[at] ^= 1 << rng.integers(8)
+        case 2:
+            at, n = rng.integers(len(content)), rng.integers(1, 40)
+            content[at : at + n] = rng.bytes(len(content[at : at + n]))
+        case 3:
+            at = 8 * rng.integers(len(content) // 8)
+            content[at : at + 8] = int(rng.choice([-1, 2**31, 2**40, 2**62])).to_bytes(8, "little", signed=True)
+    return bytes(content)
+
+
+def damaged(whole: bytes, name: str, n: int, folder: Path) -> list[Path]:
+    rng = stream(7, "damage", name)
+    files = [folder / f"{k}_{name}" for k in range(n)]
+    for path in files:
+        path.write_bytes(damage(whole, rng))
+    return files
+
+
+@pytest.fixture(scope="module")
+def rows_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rows") / "rows.parquet"
+    outcomes(np.ones((1, 2, 3))).to_parquet(path, index=False)
+    return path
+
+
+def test_damaged_row_files(rows_file, tmp_path):
+    files = damaged(rows_file.read_bytes(), "rows.parquet", FILES, tmp_path)
+    answers = outcomes_of(lambda path: rows.read([path]), files, tmp_path)
+    refused = [clear(UserError(answer)) for answer in answers if answer]
+    assert len(refused) > FILES / 2  # others differ in a value that may be so, or in bytes that nobody reads
+    assert all("parquet" in line for line in refused)
+
+
+ARRAYS = {
+    "nothing": lambda n: pa.nulls(n),
+    "text": lambda n: pa.array(["x"] * n),
+    "numbers": lambda n: pa.array(np.full(n, -5)),
+    "nan": lambda n: pa.array(np.full(n, np.nan)),
+    "huge": lambda n: pa.array(np.full(n, 2**64 - 1, np.uint64)),
+    "lists": lambda n: pa.array([[1]] * n),
+    "booleans": lambda n: pa.array([True] * n),
+    "times": lambda n: pa.array([date(2026, 1, 1)] * n),
+    "bytes": lambda n: pa.array([b"\xff"] * n),
+    "mappings": lambda n: pa.array([{"a": 1}] * n),
+}
+
+
+@settings(MANY, max_examples=600)
+@given(
+    st.sampled_from([*rows.COLUMNS, *rows.OPTIONAL, "other"]),
+    st.sampled_from([*ARRAYS, "remove", "twice", "no rows", "some empty"]),
+)
+def test_row_files_with_other_columns(tmp_path_factory, rows_file, name, kind):
+    table = pq.read_table(rows_file)
+    if kind == "no rows":
+        table = table.slice(0, 0)
+    elif kind == "remove" and name in table.column_names:
+        table = table.drop_columns([name])
+    elif kind == "twice":
+        table = table.append_column(name, pa.array(["x"] * len(table)))
+        table = table.append_column(name, pa.array([1.0] * len(table)))
+    elif kind == "some empty" and name in table.column_names:
+        column = table.column(name).to_pylist()
+        table = table.set_column(table.column_names.index(name), name, pa.array([None, *column[1:]]))
+    elif kind in ARRAYS:
+        column = ARRAYS[kind](len(table))
+        exists = name in table.column_names
+        table = (
+            table.set_column(table.column_names.index(name), name, column)
+            if exists
+            else table.append_column(name, column)
+        )
+    path = tmp_path_factory.getbasetemp() / "changed.parquet"
+    pq.write_table(table, path)
+    try:
+        found = rows.read([path])
+    except UserError as error:
+        clear(error)
+        return
+    assert set(rows.COLUMNS) <= set(found.columns)
+    assert found["success"].dtype == bool
+    assert (
+        found[["train_seed", "plan_seed", "episode", "start", "epoch", "steps"]]
+        .dtypes.map(pd.api.types.is_integer_dtype)
+        .all()
+    )
+
+
+@pytest.fixture(scope="module", params=["plain", "packed"])
+def episodes_file(request, tmp_path_factory):
+    """Two small episodes in either storage."""
+    path = tmp_path_factory.mktemp("episodes") / f"{request.param}.h5"
+    columns = {"pixels": ((16, 16, 3), "u1"), "action": ((2,), "f4"), "state": ((3,), "f4")}
+    create = {"plain": store.create, "packed": create_chunked}[request.param]
+    rng = stream(1, "episodes")
+    with create(path, np.array([4, 3]), columns) as file:
+        for name in columns:
+            file[name][:] = rng.integers(0, 255, file[name].shape)
+    return path
+
+
+def used_up(path: Path) -> None:
+    """Open an episodes file and take from it what training and evaluation take."""
+    data = open_store(path)
+    data.row(np.arange(data.episodes), data.length - 1)
+    data.action_statistics(np.arange(data.episodes))
+    for row in range(len(data.pixels)):
+        assert data.pixels[row].shape == (*data.pixels.shape[1:],)
+
+
+def test_damaged_episodes(episodes_file, tmp_path):
+    files = damaged(episodes_file.read_bytes(), episodes_file.name, FILES, tmp_path)
+    answers = outcomes_of(used_up, files, tmp_path)
+    refused = [clear(UserError(answer)) for answer in answers if answer]
+    assert len(refused) > FILES / 4  # half of a plain file are frames, which may hold anything
+    for path, answer in zip(files, answers, strict=True):
+        if answer:
+            assert answer.startswith(f"{path}: ")
+
+
+def link_elsewhere(file, name):
+    del file[name]
+    file[name] = h5py.ExternalLink("other.h5", name)
+
+
+def keep_elsewhere(file, name):
+    shape, dtype = file[name].shape, file[name].dtype
+    del file[name]
+    file.create_dataset(name, shape, dtype, external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
+
+
+def promise_much(file, name):
+    shape, dtype = file[name].shape, file[name].dtype
+    del file[name]
+    file.create_dataset(name, (10**13, *shape[1:]), dtype, chunks=(1, *shape[1:]))
+
+
+def other_kind(dtype, shape=None):
+    def change(file, name):
+        old = file[name].shape
+        del file[name]
+        file.create_dataset(name, shape or old, dtype)
+
+    return change
+
+
+CHANGES = {
+    "link": link_elsewhere,
+    "soft link": lambda file, name: (file.__delitem__(name), file.__setitem__(name, h5py.SoftLink("/nowhere"))),
+    "other file": keep_elsewhere,
+    "endless": promise_much,
+    "group": lambda file, name: (file.__delitem__(name), file.create_group(name)),
+    "missing": lambda file, name: file.__delitem__(name),
+    "text": other_kind(h5py.string_dtype()),
+    "pairs": other_kind(np.dtype([("a", "f4"), ("b", "i4")])),
+    "scalar": other_kind("f4", ()),
+    "complex": other_kind("c8"),
+    "no rows": other_kind("f4", (0, 2)),
+    "five dimensions": other_kind("f4", (7, 1, 1, 1, 1)),
+    "negative": lambda file, name: (
+        file[name].__setitem__(..., -1) if name.startswith("ep_") else file.__delitem__(name)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["ep_len", "ep_offset", "pixels", "action", "state"])
+def test_episodes_with_other_columns(name, episodes_file, tmp_path):
+    files = []
+    for kind, change in CHANGES.items():
+        files.append(tmp_path / f"{kind}.h5")
+        shutil.copyfile(episodes_file, files[-1])
+        with h5py.File(files[-1], "a") as file:
+            change(file, name)
+    answers = outcomes_of(used_up, files, tmp_path)
+    for path, answer in zip(files, answers, strict=True):
+        assert answer, path.name
+        assert clear(UserError(answer)).startswith(f"{path}: ")
+        assert "root:" not in answer

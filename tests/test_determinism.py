@@ -1,0 +1,80 @@
+"""The same parameters give the same bytes: with one core, two or four, under Snakemake and under DVC.
+
+Two of these runs are disturbed: whatever a person does meanwhile, what was started comes out as it was started.
+"""
+
+import subprocess
+import time
+
+import pytest
+
+from clone import NOTHING, Clone
+
+pytestmark = pytest.mark.pipeline
+LEWM = {f"{verb}_two_room_lewm_3072" for verb in ("train", "evaluate", "diagnose")}
+REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
+
+
+def fresh(small_run: Clone, name: str) -> Clone:
+    """The same project before anything was made."""
+    clone = Clone.of_project(small_run.path.parent / name)
+    (clone.path / "params.yaml").write_bytes((small_run.path / "params.yaml").read_bytes())
+    clone.run("git", "init", "--quiet")
+    return clone
+
+
+def results(clone: Clone) -> dict[str, bytes]:
+    """Everything that is made but the records of the managers, which name commands and cores."""
+    return {name: content for name, content in clone.artefacts().items() if "/provenance/" not in name}
+
+
+def started(clone: Clone, *command: str) -> subprocess.Popen:
+    """The command, at work: it has started its first job."""
+    out = open(clone.path.parent / "said", "w+")  # noqa: SIM115
+    run = subprocess.Popen(command, cwd=clone.path, env=clone.environment(), stdout=out, stderr=subprocess.STDOUT)
+    while run.poll() is None and not list(clone.path.glob("results/smoke/logs/*.log")):
+        time.sleep(0.02)
+    run.said = lambda: (out.seek(0), out.read())[1]
+    return run
+
+
+def same(clone: Clone, small_run: Clone) -> None:
+    ours, theirs = results(clone), results(small_run)
+    assert set(ours) == set(theirs)
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+    assert len([name for name in ours if name.endswith(".parquet")]) >= 6
+
+
+def test_hostile_names_ran_nothing_and_are_shown_as_they_are(small_run):
+    assert not list(small_run.path.parent.rglob("owned"))
+    page = (small_run.path / "results/smoke/page/index.html").read_text()
+    assert "<script>alert" not in page
+    assert "T&#x27;D&quot;; touch owned" in page
+    assert "<script>alert(1)" in (small_run.path / "results/smoke/rows/two_room/tdjepa_3072.card.json").read_text()
+
+
+def test_one_core_and_parameters_that_change_meanwhile(small_run):
+    clone = fresh(small_run, "one core")
+    with started(clone, "snakemake", "--cores", "1", "all") as run:
+        clone.change("scales.smoke.recipes", [{"when": {"method": "lewm"}, "train": {"lr": 2e-3}}])
+    assert run.returncode == 0, run.said()
+    same(clone, small_run)
+    assert clone.planned() == LEWM | REPORT
+
+
+def test_four_cores_and_a_second_run_meanwhile(small_run):
+    clone = fresh(small_run, "four cores")
+    with started(clone, "snakemake", "--cores", "4", "all") as run:
+        said = clone.snakemake("all", status=1)
+        assert "Another run is alive in this folder: wait for it" in said
+        assert "Directory cannot be locked" in said
+    assert run.returncode == 0, run.said()
+    same(clone, small_run)
+    assert NOTHING in clone.snakemake("all")
+
+
+def test_under_dvc(small_run):
+    clone = fresh(small_run, "under dvc")
+    clone.dvc("repro")
+    same(clone, small_run)
+    assert clone.planned() == set()

@@ -1,0 +1,368 @@
+"""Whatever happens to a run, the next one ends with the same bytes, and a person is told in one line what went wrong.
+
+Elsewhere: trainings and downloads that are killed (test_resume.py, test_fetch.py), whole runs that are killed
+(test_workflow.py), two runs at once and parameters that change meanwhile (test_determinism.py).
+"""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import announce
+from clone import Clone
+from tdjepa import params as parameters
+from tdjepa import snapshot, training
+from tdjepa.artefacts import publish, write_text
+from tdjepa.cli import main
+from tdjepa.errors import UserError
+from tdjepa.journal import Journal
+from tdjepa.streams import stream
+
+FORK = multiprocessing.get_context("fork")  # what a verb imports is loaded already: a killed attempt costs little
+REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
+TRAINED = ["--method", "lewm"]
+VERBS = {  # verb -> its arguments, what it makes, how often it is killed
+    "collect": (["collect"], ["data/smoke/episodes"], 3),
+    "mine": (["mine"], ["data/smoke/mined"], 2),
+    "train": (["train", *TRAINED], ["results/smoke/train/two_room/lewm"], 3),
+    "evaluate": (["evaluate", *TRAINED, "--times", "times.csv"], ["results/smoke/rows/two_room/lewm_3072.*"], 4),
+    "diagnose": (["diagnose", *TRAINED], ["results/smoke/diagnostics/two_room/lewm_*"], 2),
+    "judge": (["judge"], ["results/smoke/evidence/stats.json", "results/smoke/evidence/cells.csv"], 2),
+    "tables": (["render", "--only", "tables"], ["results/smoke/report/tables"], 2),
+    "figures": (["render", "--only", "figures"], ["results/smoke/report/figures"], 3),
+    "page": (["page", "--times", "workflow/expected_seconds.yaml"], ["results/smoke/page"], 2),
+    "paper": (["paper"], ["results/smoke/paper.pdf"], 2),
+}
+
+
+def test_enough_kills():
+    assert sum(kills for *_, kills in VERBS.values()) >= 20
+
+
+@pytest.fixture(scope="module")
+def place(small_run):
+    """A copy of the small run for the verbs at a shell: each leaves it as it found it."""
+    return small_run.copy(small_run.path.parent / "verbs")
+
+
+def made(clone: Clone, patterns: list[str]) -> dict[str, bytes]:
+    """The files of a verb with their contents, temporaries included."""
+    roots = [path for pattern in patterns for path in clone.path.glob(pattern)]
+    found = [path for root in roots for path in ([root] if root.is_file() else root.rglob("*"))]
+    hidden = [path for root in roots for path in root.parent.glob(".*.part*")]
+    files = {path for path in (*found, *hidden) if path.is_file()}
+    return {str(path.relative_to(clone.path)): path.read_bytes() for path in sorted(files)}
+
+
+def remove(clone: Clone, patterns: list[str]) -> None:
+    for pattern in patterns:
+        for path in list(clone.path.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def attempt(clone: Clone, argv: list[str], limit: int | None = None):
+    """The verb in a child process; what it says is in the file `said`."""
+
+    def work():
+        os.chdir(clone.path)
+        said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1), os.dup2(said, 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")  # not pytest's
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        status = main(argv)
+        sys.stderr.flush()
+        os._exit(status)
+
+    child = FORK.Process(target=work)
+    child.start()
+    return child
+
+
+def finished(clone: Clone, argv: list[str]) -> float:
+    """Run the verb to its end; -> seconds."""
+    clock = time.perf_counter()
+    child = attempt(clone, argv)
+    child.join()
+    assert child.exitcode == 0, (clone.path / "said").read_text()
+    return time.perf_counter() - clock
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize("verb", VERBS)
+def test_killed_at_random_moments(verb, place):
+    argv, patterns, wanted = VERBS[verb]
+    whole = made(place, patterns)
+    assert whole
+    remove(place, patterns)
+    seconds = finished(place, argv)
+    assert made(place, patterns) == whole
+    rng, kills = stream(7, "kills", verb), 0
+    remove(place, patterns)
+    for _ in range(20 * wanted):
+        child = attempt(place, argv)
+        child.join(rng.uniform(0, 0.9) * seconds)
+        killed = child.exitcode is None
+        child.kill()
+        child.join()
+        kills += killed
+        left = {name: content for name, content in made(place, patterns).items() if "/." not in name}
+        assert left == {name: whole[name] for name in left}  # nothing half under a final name
+        if not killed:
+            assert child.exitcode == 0, (place.path / "said").read_text()
+            remove(place, patterns)
+        if kills == wanted:
+            break
+    assert kills == wanted
+    finished(place, argv)
+    assert made(place, patterns) == whole  # and no temporary of the dead is left
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize("verb", ["mine", "diagnose", "judge", "tables", "figures", "page", "paper"])
+def test_no_room_for_what_a_verb_makes(verb, place):
+    """collect, train and evaluate are in test_artefacts.py."""
+    argv, patterns, _ = VERBS[verb]
+    whole = made(place, patterns)
+    remove(place, patterns)
+    child = attempt(place, argv, limit=1000)
+    child.join()
+    said = (place.path / "said").read_text()
+    assert child.exitcode == 2, said
+    assert "no space left to write it (the disk or a quota is full)" in said
+    assert f"tdjepa: {('data', 'results')[verb != 'mine']}/smoke/" in said
+    assert "Traceback" not in said
+    assert not [name for name in made(place, patterns) if ".part" in name]
+    remove(place, [*patterns, "results/smoke/paper.log"])
+    finished(place, argv)
+    assert made(place, patterns) == whole
+
+
+@contextlib.contextmanager
+def small_disk(folder, size: int):
+    """A disk of that many bytes at `folder` where this user may mount one, else a limit on the size of a file."""
+    folder.mkdir()
+    mounted = (
+        shutil.which("mount")
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True
+        ).returncode
+    )
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if not mounted:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        if mounted:
+            subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_full(tmp_path, smoke, capsys):
+    folder = tmp_path / "small"
+    with small_disk(folder, 64 << 10):
+        argv = ["collect", "--slice", parameters.slice_json(parameters.collect_slice(smoke, "two_room"))]
+        assert main([*argv, "--out", str(folder / "a/episodes.h5")]) == 2
+        said = capsys.readouterr().err
+        assert f"tdjepa: {folder}/a/episodes.h5: no space left to write it (the disk or a quota is full)" in said
+        assert len(said.splitlines()) == 1
+        assert not [path for path in folder.rglob("*") if path.is_file()]
+        journal = Journal(folder / ".rows.journal", {"a": 1})
+
+        def fill():
+            for k in range(100):
+                journal.add((k,), {"x": "x" * 1000})
+
+        with pytest.raises(UserError, match=r"\.rows\.journal: no space left"):
+            fill()
+        with contextlib.suppress(OSError):
+            journal.file.close()
+        again = Journal(folder / ".rows.journal", {"a": 1})  # what was written is whole
+        assert again.done
+        assert all(value == {"x": "x" * 1000} for value in again.done.values())
+        again.finish()
+
+
+def without_privileges(command: list[str]) -> list[str]:
+    """As a user whom permissions hold back: root is not."""
+    return ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command] if os.geteuid() == 0 else command
+
+
+def test_results_that_may_not_be_written(tmp_path, smoke):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    folder.chmod(0o555)
+    argv = ["collect", "--slice", parameters.slice_json(parameters.collect_slice(smoke, "two_room"))]
+    for out in (folder / "episodes.h5", folder / "deeper/episodes.h5"):
+        command = without_privileges([sys.executable, "-m", "tdjepa", *argv, "--out", str(out)])
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 2, done.stderr
+        expected = f"tdjepa: {out}: cannot be written (Permission denied); make its folder writable"
+        assert done.stderr.startswith(expected)
+        assert len(done.stderr.splitlines()) == 1
+    assert not list(folder.iterdir())
+
+
+def test_names_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "file/x", tmp_path / "folder", tmp_path / ("x" * 300)):
+        with pytest.raises(UserError, match="cannot be written"):
+            write_text(path, "text")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_one_writer_does_not_sweep_away_another(tmp_path):
+    with publish(tmp_path / "x.txt") as first:
+        first.write_text("first")
+        write_text(tmp_path / "x.txt", "second")
+    assert (tmp_path / "x.txt").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_two_at_once_in_one_folder(tmp_path, smoke, data):
+    first = Journal(tmp_path / "j", {"a": 1})
+    first.add((1,), {"x": 1})
+    with pytest.raises(UserError, match="another process is writing this journal"):
+        Journal(tmp_path / "j", {"a": 1})
+    first.file.close()
+    assert Journal(tmp_path / "j", {"a": 1}).done == {(1,): {"x": 1}}
+    held = snapshot.Lock(tmp_path / "out")
+    cfg = parameters.train_slice(smoke, "two_room", "lewm", 3072)
+    with pytest.raises(UserError, match=r"out: another process is training into this folder"):
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / "out")
+    del held
+    training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / "out")
+    assert (tmp_path / "out/curve.csv").exists()
+
+
+def test_a_damaged_journal_is_used_up_to_the_damage(tmp_path):
+    journal = Journal(tmp_path / "j", {"a": 1})
+    for k in range(4):
+        journal.add((k,), {"x": k})
+    journal.file.close()
+    lines = (tmp_path / "j").read_bytes().splitlines(keepends=True)
+    for damage in (b"\xff\xfe\n", b"{}\n", b"[]\n", b"null\n", b'{"key": 3, "value": 1}\n'):
+        (tmp_path / "j").write_bytes(b"".join([*lines[:3], damage, *lines[4:]]))
+        again = Journal(tmp_path / "j", {"a": 1})
+        assert again.done == {(0,): {"x": 0}, (1,): {"x": 1}}
+        again.file.close()
+        assert (tmp_path / "j").read_bytes() == b"".join(lines[:3])
+
+
+# Time -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "stopped"),
+    [
+        ("import time; print('begun', flush=True); time.sleep(60)", 124, True),
+        ("import signal; signal.signal(15, signal.SIG_IGN); print('begun', flush=True); signal.pause()", 137, True),
+        ("print('begun'); exit(75)", 75, False),
+        ("import os; print('begun', flush=True); os.kill(os.getpid(), 9)", 137, False),
+    ],
+    ids=["hangs", "is deaf", "ends", "is killed"],
+)
+def test_a_job_ends_at_its_time_limit(code, status, stopped, tmp_path):
+    """`stopped` jobs get two seconds and one of grace, the others all the time they want."""
+    prefix = announce.job_prefix(str(tmp_path), (2 if stopped else 600) / 60, grace=1).replace("{{", "{")
+    command = f'{prefix.replace("}}", "}")} python -c "$CODE" >log 2>&1'
+    environment = os.environ | {"CODE": code, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment)
+    assert done.returncode == status
+    assert ("tdjepa: stopped after 0.0333333 minutes, the time limit" in (tmp_path / "log").read_text()) == stopped
+
+
+def test_no_time_limit_if_none_is_wanted(tmp_path):
+    assert "timeout" not in announce.job_prefix(str(tmp_path), 0)
+
+
+def test_a_job_that_is_told_to_stop_leaves_nothing(tmp_path):
+    code = """
+import os, signal, sys
+from tdjepa import artefacts, cli
+def verb(args):
+    with artefacts.publish(sys.argv[1]) as temporary:
+        temporary.write_text("half")
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+cli.check = verb
+sys.exit(cli.main(["params"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert "tdjepa: stopped; nothing half-written is left" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.pipeline
+def test_a_job_that_hangs_is_stopped_and_its_log_shown(small_run):
+    clone = small_run.copy(small_run.path.parent / "hangs")
+    source = clone.path / "src/tdjepa/mining/mine.py"
+    hang = '    import time\n    print("reading the episodes", flush=True)\n    time.sleep(3600)\n'
+    head, body = source.read_text().split('summary for the terminal."""\n')
+    source.write_text(f'{head}summary for the terminal."""\n{hang}{body}')
+    clone.change("scales.smoke.runtime.job_minutes", 0.2)
+    said = clone.snakemake("mine_all", status=1)
+    shown = said[said.index("Logfile results/smoke/logs/mine_two_room.log:") :]
+    assert "reading the episodes\ntdjepa: stopped after 0.2 minutes, the time limit of a job" in shown
+    assert not (clone.path / "data/smoke/mined/two_room/split.json").exists()
+
+
+@pytest.mark.pipeline
+def test_clocks_that_jump(small_run):
+    """Time stamps of 2100 and of 1980, on sources, data and results: content decides."""
+    clone = small_run.copy(small_run.path.parent / "clocks")
+    future, past = 4102444800, 315532800
+    source = clone.path / "src/tdjepa/evidence/bootstrap.py"
+    for of_sources, of_results in ((future, past), (past, future)):
+        for when, folders in ((of_sources, ("src", "paper", "workflow")), (of_results, ("data", "results"))):
+            for path in (path for folder in folders for path in (clone.path / folder).rglob("*") if path.is_file()):
+                os.utime(path, (when, when))
+        assert clone.planned() == set()
+        text = source.read_text()
+        source.write_text(f"{text}\n")
+        os.utime(source, (of_sources, of_sources))
+        assert clone.planned() == REPORT
+        source.write_text(text)
+    before = clone.artefacts("results/smoke/evidence")
+    stats = clone.path / "results/smoke/evidence/stats.json"
+    stats.write_text(stats.read_text().replace("0", "1"))
+    os.utime(stats, (future, future))
+    clone.snakemake("judge_all")
+    assert clone.artefacts("results/smoke/evidence") == before
+    assert clone.planned("judge_all") == set()
+
+
+@pytest.mark.pipeline
+def test_a_damaged_object_in_the_cache(small_run):
+    """A flipped bit in DVC's cache reaches no result: who checks it out is told, by DVC or by the next step."""
+    clone = small_run.copy(small_run.path.parent / "cache")
+    clone.dvc("commit", "--force")
+    checkpoint = clone.path / "results/smoke/train/two_room/lewm/3072/epoch_02.safetensors"
+    whole = checkpoint.read_bytes()
+    (object_,) = [p for p in (clone.path / ".dvc/cache").rglob("*") if p.is_file() and p.read_bytes() == whole]
+    object_.chmod(0o644)
+    object_.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    checkpoint.unlink()
+    done = subprocess.run(["dvc", "checkout"], cwd=clone.path, env=clone.environment(), text=True, capture_output=True)
+    if done.returncode:
+        assert "epoch_02.safetensors" in done.stdout + done.stderr or "results/smoke/train" in done.stdout + done.stderr
+        assert not checkpoint.exists()
+    else:
+        argv = ["evaluate", *TRAINED, "--times", "times.csv"]
+        child = attempt(clone, argv)
+        child.join()
+        assert child.exitcode == 2
+        assert "epoch_02.safetensors: sha256" in (clone.path / "said").read_text()
+    assert "train_two_room_lewm_3072" in clone.planned()
+    clone.snakemake("train_all")
+    assert checkpoint.read_bytes() == whole
