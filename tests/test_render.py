@@ -303,3 +303,50 @@ def test_a_bad_input_is_named(p, tmp_path, kind):
     with pytest.raises(UserError, match="bad.file: ") as error:
         getattr(inputs.read(**given, params=p), kind)  # pairs and curves are read when they are asked for
     assert "\n" not in str(error.value)
+
+
+def test_the_table_of_ranks_follows_the_epochs(found, p):
+    ranks = [
+        {**key, "method": "lewm", "measure": "l2", "split": "all", "rho": rho, "n": 80}
+        for epoch, rho in ((1, 0.25), (10, 0.75))
+        for key in [{"env": "two_room", "train_seed": 3072, "epoch": epoch}]
+    ]
+    some = dataclasses.replace(found, stats={**found.stats, "ranks": ranks})
+    table = TABLES["rank_epochs"](some)
+    row = next(row for row in table.body if row and row[1] == "LeWM, ℓ₂")
+    shown = dict(zip(table.head, row, strict=True))
+    assert (shown["epoch 1"], shown["epoch 2"], shown["epoch 10"]) == ("0.250", "not run", "0.750")
+    assert some.rank("two_room", "lewm", "l2") == (0.75, None, 1)  # elsewhere the last checkpoint counts
+
+
+def test_the_table_of_disagreement_counts_paired_outcomes(found):
+    table = TABLES["disagreement"](found)
+    for row in table.body:
+        assert sum(float(share) for share in row[3:7]) == pytest.approx(100, abs=0.3)
+    a, b = (found.cell("two_room", "tdjepa", cost) for cost in ("d_psi", "l2"))
+    both, only_a, only_b, neither = found.comparison(a, b)["outcomes"]
+    assert found.comparison(b, a)["outcomes"] == [both, only_b, only_a, neither]
+    n = both + only_a + only_b + neither
+    assert 100 * (only_a - only_b) / n == pytest.approx(found.comparison(a, b)["difference"], abs=1e-3)
+
+
+def test_the_table_of_the_probe_averages_trainings(found):
+    def probed(seed, mean):
+        agent = {"quantity": "agent", "unit": "px", "mean": 60.0, "linear": mean, "kernel": mean / 2}
+        agent |= {"ahead": [mean, 0, 0, 0, 3 * mean], "still": [7.0, 0, 0, 0, 30.0]}
+        return {"env": "two_room", "method": "lewm", "train_seed": seed, "quantities": [agent]}
+
+    table = TABLES["probe"](dataclasses.replace(found, probes=[probed(3072, 10.0), probed(3073, 20.0)]))
+    body = {row[1]: row[2:] for row in table.body if row and row[0] == "Two-Room: agent px"}
+    assert body["Always the mean"] == ["60"] * 4
+    assert body["Nothing moves"] == ["–", "–", "7", "30"]
+    assert body["LeWM"] == ["15", "7.5", "15", "45"]
+    assert sum("not run" in row for row in table.body if row) == 3
+
+
+def test_a_ceiling_says_on_how_many_pairs_it_rests(found, p):
+    cell = {**found.cell("two_room", "replay"), "method": "simulator", "n_plan_seeds": 1, "n_episodes": 16}
+    some = dataclasses.replace(found, stats={**found.stats, "cells": [*found.stats["cells"], cell]})
+    rows = {row[1]: row[3] for row in TABLES["floors"](some).body if row}
+    assert "†" not in rows["True simulator as model, 16 pairs"]
+    assert any(row[1] == "True simulator as model, 16 pairs" for row in summary.table(some).body)

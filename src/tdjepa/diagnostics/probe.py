@@ -2,10 +2,10 @@
 
     tdjepa probe --env push_t --method tdjepa --seed 3072 --scale desk
 
-Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and on a Gaussian
-kernel of it, which also finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled out open
-loop along logged actions, as the planner rolls them out, so that errors come in the units of the success criterion. A
-model cannot plan to what it does not see; but a good probe does not promise good plans.
+Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and with a Gaussian
+kernel of it besides, which also finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled
+out open loop along logged actions, as the planner rolls them out, so that errors come in the units of the success criterion.
+A model cannot plan to what it does not see; but a good probe does not promise good plans.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from tdjepa.params import ProbeSlice
 from tdjepa.streams import stream
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
-KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
+KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
 CENTRES = 1600  # training frames that the kernel compares with, at most
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -61,16 +61,16 @@ def fit(z: np.ndarray, y: np.ndarray) -> Map:
 
 
 def fit_kernel(z: np.ndarray, y: np.ndarray) -> Map:
-    """Ridge regression on a Gaussian kernel as wide as the median distance of two latents; (N, D), (N, k) -> as `fit`"""
+    """What `fit` leaves over, by ridge regression on a Gaussian kernel as wide as the median distance of two latents."""
     n = min(CENTRES, 4 * len(z) // 5)
-    centres, mean_y = z[:n], y[:n].mean(0)
+    centres, line = z[:n], fit(z[:n], y[:n])
     distances = squared_distances(centres, centres)
-    width = np.median(distances) + 1e-12  # all latents alike: a constant kernel, which reads the mean
+    width = np.median(distances) + 1e-12  # all latents alike: a constant kernel
     gram = np.exp(-distances / width)
 
     def read(ridge: float) -> Map:
-        weights = np.linalg.solve(gram + ridge * np.eye(n), y[:n] - mean_y)
-        return lambda new: np.exp(-squared_distances(new, centres) / width) @ weights + mean_y
+        weights = np.linalg.solve(gram + ridge * np.eye(n), y[:n] - line(centres))
+        return lambda new: line(new) + np.exp(-squared_distances(new, centres) / width) @ weights
 
     rest = slice(n, n + CENTRES // 4)
     return min(map(read, KERNEL_RIDGES), key=lambda found: error(found(z[rest]), y[rest]))

@@ -1,5 +1,6 @@
 """Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
 
+from tdjepa import params as tdjepa_params
 from tdjepa.evidence import published
 from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import LEAKY, Params
@@ -31,12 +32,9 @@ def main_methods(params: Params) -> list[str]:
 
 
 def planned_cost(params: Params, env: str, method: str) -> str:
-    """The cost a method plans with in the main table: what the protocol deploys if the method has it, else its first
-    (l2 for a method that is not defined here)."""
-    protocol, known = params.evaluate.protocol.get(env), params.methods.get(method)
-    if protocol is None or known is None:
-        return "l2"
-    return protocol.deployed if protocol.deployed in known.costs else known.costs[0]
+    """The cost a method plans with in the main table; l2 for a method that is not defined here."""
+    known = env in params.evaluate.protocol and method in params.methods
+    return tdjepa_params.planned_cost(params, env, method) if known else "l2"
 
 
 def cost_text(params: Params, cost: str) -> str:
