@@ -17,7 +17,7 @@ run := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 $(py)
 # modules of another Python installation must not shadow the pinned ones
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system browser latex reproduce test lint clean distclean FORCE
+.PHONY: help setup system for-tests latex reproduce test lint clean distclean FORCE
 
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
@@ -63,11 +63,12 @@ latex:
 reproduce: latex setup
 	$(run) -m snakemake all --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(SNAKEMAKE_ARGS)
 
-# Without a Chromium the tests of the web page are skipped.
-browser:
-	@workflow/system_packages.sh browser
+# Without a Chromium the tests of the web page are skipped, without SLURM those of the cluster. A person's machine is not
+# given SLURM's daemons unasked: that is workflow/system_packages.sh slurm.
+for-tests:
+	@workflow/system_packages.sh browser $(if $(TDJEPA_NO_SKIPS),slurm)
 
-test: browser lint
+test: for-tests lint
 	$(run) -m pytest $(PYTEST_ARGS)
 
 lint: setup

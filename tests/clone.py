@@ -14,11 +14,13 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 MADE = (".git", ".venv", ".snakemake", "data", "results", "dvc.lock", ".pytest_cache", ".ruff_cache", ".hypothesis")
 NOTHING = "Nothing to be done"
+METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # of the reduced smoke scale; the last continues the first
 
 
 class Clone:
     def __init__(self, path: Path):
         self.path = path
+        self.settings: dict[str, str] = {}  # more environment variables
 
     @classmethod
     def of_project(cls, path: Path) -> "Clone":
@@ -31,6 +33,16 @@ class Clone:
         """Everything with its time stamps, results and records included."""
         shutil.copytree(self.path, path, symlinks=True)
         return Clone(path)
+
+    def reduce_smoke(self) -> None:
+        """Choose the smoke scale and make it smaller; its trainings are long enough to be killed in."""
+        self.change("scale", "smoke")
+        self.change("scales.smoke.envs", ["two_room"])
+        self.change("scales.smoke.methods_run", METHODS)
+        self.change("scales.smoke.train_seeds", [3072, 3073])
+        self.change("scales.smoke.recipes", [])
+        self.change("scales.smoke.evaluate.sweeps.blend.envs", ["two_room"])
+        self.change("scales.smoke.train.steps_per_epoch", 40)
 
     def run(self, *command: str, status: int = 0) -> str:
         """What the command says; it must end with that status."""
@@ -49,6 +61,7 @@ class Clone:
             "DVC_SITE_CACHE_DIR": str(self.path.parent / "dvc"),
             "GIT_CONFIG_GLOBAL": os.devnull,
             **{f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            **self.settings,
         }
 
     def snakemake(self, *arguments: str, status: int = 0) -> str:

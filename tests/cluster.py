@@ -44,7 +44,7 @@ SelectTypeParameters=CR_Core_Memory
 SchedulerParameters=sched_interval=1,bf_interval=2,defer
 ReturnToService=2
 MinJobAge=86400
-KillWait=20
+KillWait=10
 NodeName=node NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=32000
 PartitionName=cpu Nodes=node Default=YES
 PartitionName=gpu Nodes=node
@@ -62,7 +62,7 @@ class Cluster:
         # short and without spaces, which SLURM's files cannot hold; sockets have a hundred characters
         self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
         self.environment = {
-            "PATH": f"{self.folder}{os.pathsep}{PATH}",
+            "PATH": os.pathsep.join([str(self.folder), str(Path(sys.executable).parent), PATH]),
             "SLURM_CONF": str(self.folder / "slurm.conf"),
         }
         self._daemons: list[subprocess.Popen] = []
@@ -101,12 +101,12 @@ class Cluster:
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%i %T").splitlines()
         return dict(line.split() for line in lines)
 
-    def wait(self, condition, what: str, seconds: float = 120):
-        """The condition's value as soon as it is true."""
+    def wait(self, condition, what: str, seconds: float = 3000, pause: float = 0.1):
+        """The condition's value as soon as it is true. The limit is for what will never come true, not for slow machines."""
         end = time.monotonic() + seconds
         while not (value := condition()):
             assert time.monotonic() < end, f"waited {seconds} s for {what}"
-            time.sleep(0.1)
+            time.sleep(pause)
         return value
 
     def _start(self) -> None:
@@ -126,7 +126,7 @@ class Cluster:
         self.wait((self.folder / "munge.socket").exists, "munged")
         self._daemon("slurmctld", "-D", "-c")
         self._daemon("slurmd", "-D", "-c", "-N", "node")
-        self.wait(lambda: "idle" in self.run("sinfo", "--noheader", "--format=%T", check=False), "an idle node", 60)
+        self.wait(lambda: "idle" in self.run("sinfo", "--noheader", "--format=%T", check=False), "an idle node")
 
     def _daemon(self, name: str, *arguments: str) -> None:
         self._daemons.append(

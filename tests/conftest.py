@@ -1,4 +1,4 @@
-"""What the tests share: the project's folder, one tiny data set and one tiny training, made once."""
+"""What the tests share, made once: the project's folder, one tiny data set, one tiny training, one run of the pipeline."""
 
 import os
 import sys
@@ -71,3 +71,25 @@ def small_run(tmp_path_factory):
     clone.run("git", "init", "--quiet")
     clone.snakemake("all")
     return clone
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("a path with spaces ")
+
+
+@pytest.fixture(scope="session")
+def first_run(folder):
+    """A clone in which Snakemake has run everything on two cores, committed to DVC and Git. -> (clone, what was said, jobs)"""
+    from clone import Clone
+
+    clone = Clone.of_project(folder / "first run")
+    clone.reduce_smoke()
+    ignored = clone.path / ".gitignore"
+    ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales
+    clone.run("git", "init", "--quiet")
+    with clone.executed() as jobs:
+        said = clone.snakemake("all")
+    clone.dvc("commit", "--force")
+    clone.commit("run")
+    return clone, said, jobs

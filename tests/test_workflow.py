@@ -11,11 +11,10 @@ import time
 import psutil
 import pytest
 
-from clone import NOTHING, Clone
+from clone import METHODS, NOTHING, Clone
 
 pytestmark = pytest.mark.pipeline
 
-METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # the last continues the first
 TRAININGS = [f"two_room_{method}_{seed}" for method in METHODS for seed in (3072, 3073)]
 RENDER = {"tables", "figures", "numbers", "paper"}
 REPORT = {"judge", "claims", "page"} | RENDER
@@ -36,33 +35,6 @@ def settled(clone: Clone) -> None:
     """Neither manager finds anything to do."""
     assert clone.planned() == set()
     assert UP_TO_DATE in clone.dvc("status")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("a path with spaces ")
-
-
-@pytest.fixture(scope="module")
-def first_run(folder):
-    """A clone in which everything has been run by Snakemake and committed to DVC and Git. -> (clone, what the run said)"""
-    clone = Clone.of_project(folder / "first run")
-    clone.change("scale", "smoke")
-    clone.change("scales.smoke.envs", ["two_room"])
-    clone.change("scales.smoke.methods_run", METHODS)
-    clone.change("scales.smoke.train_seeds", [3072, 3073])
-    clone.change("scales.smoke.recipes", [])
-    clone.change("scales.smoke.evaluate.sweeps.blend.envs", ["two_room"])
-    clone.change("scales.smoke.train.steps_per_epoch", 40)  # long enough to be killed in
-    ignored = clone.path / ".gitignore"
-    ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales
-    clone.run("git", "init", "--quiet")
-    with clone.executed() as jobs:
-        said = clone.snakemake("all")
-    assert jobs == EVERYTHING
-    clone.dvc("commit", "--force")
-    clone.commit("run")
-    return clone, said
 
 
 @pytest.fixture
@@ -104,7 +76,8 @@ def pulled(remote, folder, links: str) -> Clone:
 
 
 def test_the_run_says_what_it_will_do_and_what_came_out(first_run):
-    said = first_run[1]
+    _, said, jobs = first_run
+    assert jobs == EVERYTHING
     assert f"scale smoke: {len(EVERYTHING)} jobs on 2 cores, about " in said
     assert said.index("scale smoke") < said.index("Job 1:")
     summary = said[said.index("\nEnvironment") : said.index("Complete log")].splitlines()

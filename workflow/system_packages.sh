@@ -1,8 +1,8 @@
 #!/bin/sh
 # The paper needs LaTeX and two environments need OpenGL, which pip cannot bring. This installs them where it can
 # (apt-get, as root or by sudo without a password) and otherwise says what to install. Missing LaTeX is an error only for
-# `system_packages.sh required`: the Python work does without. `system_packages.sh browser` brings a Chromium too, in which
-# tests open the web page.
+# `system_packages.sh required`: the Python work does without. For tests, `system_packages.sh browser slurm` brings a Chromium
+# too, which opens the web page, and SLURM, of which tests start one node (as services neither is needed).
 set -eu
 
 # One file of each Debian package that the paper draws on, so that half a TeX Live does not pass for a whole one.
@@ -10,8 +10,12 @@ has_latex() {
     command -v latexmk >/dev/null && kpsewhich acmart.cls xstring.sty algpseudocode.sty pgfplots.sty >/dev/null
 }
 
+asked=" $* "
+wants() {
+    case "$asked" in *" $1 "*) return 0 ;; *) return 1 ;; esac
+}
 required=no
-[ "${1:-}" != required ] || required=yes
+! wants required || required=yes
 
 needed=""
 has_latex || needed="texlive-publishers texlive-latex-extra texlive-science latexmk"
@@ -28,13 +32,17 @@ has_browser() {
     done
     return 1
 }
-[ "${1:-}" != browser ] || has_browser || optional="${optional:+$optional }chromium"
+! wants browser || has_browser || optional="${optional:+$optional }chromium"
+has_slurm() {
+    (PATH="$PATH:/usr/sbin:/sbin"; command -v slurmctld && command -v slurmd && command -v sbatch && command -v munged) >/dev/null
+}
+! wants slurm || has_slurm || optional="${optional:+$optional }munge slurm-client slurmctld slurmd"
 [ -n "$needed$optional" ] || exit 0
 
 by_hand() {
     echo "System packages are missing and were not installed: $1. On Debian or Ubuntu:"
     [ -z "$needed" ] || echo "  sudo apt-get update && sudo apt-get install --no-install-recommends $needed"
-    [ -z "$optional" ] || echo "  optional, to draw Reacher and Cube without a display or to test the page: $optional"
+    [ -z "$optional" ] || echo "  optional, to draw Reacher and Cube without a display or for tests: $optional"
     has_latex && exit 0
     echo "Elsewhere: a TeX Live with latexmk and acmart. Without it the paper cannot be built; all else works."
     [ "$required" = no ] || echo "Nothing was started."

@@ -185,6 +185,7 @@ def argument_parser() -> argparse.ArgumentParser:
     verb("summary", summary, "what came out and where, on one screen", params, scale, readme)
     verb("recipes", recipes, "success over CPU-minutes of training, as a table and a figure", params, scale, docs)
     verb("status", status, "what is done, running, failed and left of a scale, and how long that takes", params, scale)
+    verb("cost", cost, "GPU-hours of a scale: operations counted, their rate assumed", params, scale, *TFLOPS)
     verb("doctor", doctor, "what this machine lacks, and what to install for what", params, scale)
     verb("params", check, "check params.yaml; --schema prints its JSON schema", params, scale, SCHEMA)
     verb("bench", bench, "measure a speed-up against the reference, one JSON line", BENCH, BENCH_ENV, BENCH_SIZE)
@@ -210,6 +211,16 @@ RELEASED_SEED = (("--seed",), {"type": int, "default": 0, "help": "seed to file 
 TIMES = (
     ("--times",),
     {"type": Path, "nargs": "+", "help": "benchmark files or expected seconds (default: what this machine measured)"},
+)
+TFLOPS = (
+    (
+        ("--train-tflops",),
+        {"type": float, "default": 30, "help": "rate of training (default 30: a tenth of the bf16 peak of an A100)"},
+    ),
+    (
+        ("--plan-tflops",),
+        {"type": float, "default": 8, "help": "rate of planning (default 8: the published 30 s for 50 episodes)"},
+    ),
 )
 SEED = (("--train-seed",), {"type": int, "help": "the training of the paper's protocol (default: the first)"})
 BANDS = (("--bands",), {"type": Path, "help": "bands file (default workflow/bands/<scale>.yaml)"})
@@ -630,6 +641,12 @@ def status(args):
     from tdjepa import status
 
     status.run(_params(args))
+
+
+def cost(args):
+    from tdjepa import cost
+
+    cost.run(_params(args), args.train_tflops, args.plan_tflops)
 
 
 def doctor(args):

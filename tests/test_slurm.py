@@ -1,0 +1,127 @@
+"""The smoke DAG on a SLURM of one node: what is killed goes on, and the results are those of a run without a cluster."""
+
+import json
+import subprocess
+
+import psutil
+import pytest
+
+import cluster
+from clone import Clone
+
+pytestmark = [
+    pytest.mark.pipeline,
+    pytest.mark.skipif(bool(cluster.missing()), reason="no SLURM: workflow/system_packages.sh slurm"),
+]
+
+PROFILE = "SNAKEMAKE_PROFILE=workflow/profiles/ci"
+TRAINING = "results/smoke/train/two_room/lewm/3072"
+LOG = "results/smoke/logs/train_two_room_lewm_3072.log"
+
+
+def reduce_further(clone: Clone) -> None:
+    clone.change("scales.smoke.methods_run", ["tdjepa", "lewm"])
+    clone.change("scales.smoke.train_seeds", [3072])
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    with cluster.Cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def local(first_run, folder):
+    """The results of the same parameters from this machine: two cores up to the rows, one core after them."""
+    clone = first_run[0].copy(folder / "without a cluster")
+    reduce_further(clone)
+    with clone.executed() as jobs:
+        clone.run("snakemake", "--cores", "1", "all")
+    assert jobs == {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
+    return clone
+
+
+@pytest.fixture(scope="module")
+def clone(folder, slurm):
+    clone = Clone.of_project(folder / "cluster")
+    clone.reduce_smoke()
+    reduce_further(clone)
+    clone.run("git", "init", "--quiet")
+    clone.settings = slurm.environment
+    return clone
+
+
+def coordinator(clone: Clone) -> subprocess.Popen:
+    said = (clone.path / "coordinator.log").open("a")
+    command = ["env", PROFILE, "snakemake", "all"]
+    return subprocess.Popen(command, cwd=clone.path, env=clone.environment(), stdout=said, stderr=said)
+
+
+def running(slurm: cluster.Cluster) -> list[str]:
+    return [job for job, state in slurm.jobs().items() if state == "RUNNING"]
+
+
+def kill(run: subprocess.Popen) -> None:
+    run.kill()
+    run.wait()
+
+
+def training_process(clone: Clone) -> psutil.Process | None:
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "tdjepa" in words and TRAINING in words and process.cwd() == str(clone.path):
+            return process
+    return None
+
+
+def test_killed_jobs_and_coordinators(clone, slurm, local):
+    # The coordinator dies; the job that it had submitted outlives it, and what that makes is kept.
+    run = coordinator(clone)
+    slurm.wait(lambda: running(slurm), "collect")
+    kill(run)
+    slurm.wait(lambda: not running(slurm), "the job without a coordinator")
+    assert list(slurm.jobs().values()) == ["COMPLETED"]
+    with clone.executed() as jobs:
+        # A training is cancelled (SIGTERM and some seconds, as at its time limit): it saves itself and is submitted again.
+        run = coordinator(clone)
+        process = slurm.wait(lambda: training_process(clone), "the training")
+        job = process.environ()["SLURM_JOB_ID"]
+        slurm.wait((clone.path / TRAINING / ".running/epoch_01.safetensors").exists, "its first epoch", pause=0.005)
+        process.suspend()  # until the signal is there; it comes with a SIGCONT
+        slurm.run("scancel", job)
+        slurm.wait(lambda: "stopped by SIGTERM after step" in (clone.path / LOG).read_text(), "the saved training")
+        slurm.wait(lambda: "Trying to restart job" in (clone.path / "coordinator.log").read_text(), "the second try")
+        slurm.wait(lambda: running(slurm), "the second try")
+        # The coordinator dies, and the next one comes while jobs of the first are there.
+        kill(run)
+        said = clone.run("env", PROFILE, "snakemake", "all")
+        assert "An earlier run was killed; SLURM still has" in said
+    assert "CANCELLED" in slurm.jobs().values()
+    assert not running(slurm)
+    assert "collect_two_room" not in jobs
+    assert {"mine_two_room", "floors_two_room", "train_two_room_lewm_3072", "diagnose_two_room_tdjepa_3072"} <= jobs
+    assert clone.planned() == set()
+    assert_equal(clone, local)
+
+
+def test_dvc_repro(clone, local):
+    """The same stages and commands as on one machine; what is missing is made again by jobs of SLURM, to the same bytes."""
+    for path in [*(clone.path / TRAINING).iterdir(), clone.path / "results/smoke/evidence/stats.json"]:
+        path.unlink()
+    with clone.executed() as jobs:
+        clone.run("env", PROFILE, "dvc", "repro")
+    assert jobs == {"train_two_room_lewm_3072", "judge"}
+    assert_equal(clone, local)
+    assert clone.planned() == set()
+    assert "Data and pipelines are up to date." in clone.dvc("status")
+
+
+def assert_equal(clone: Clone, local: Clone) -> None:
+    """Byte for byte; the other folder also holds trainings that are none of these parameters."""
+    ours, theirs = ({n: c for n, c in each.artefacts().items() if "/provenance/" not in n} for each in (clone, local))
+    assert {name for name in ours if ours[name] != theirs.get(name)} == set()
+    made = ("evidence", "report", "page", "paper.pdf", "rows", "train", "diagnostics")
+    assert {name.split("/")[2] for name in ours if name.startswith("results/")} >= set(made)
+    for path in (clone.path / "results/smoke/provenance").iterdir():  # the records too, so that they can move house
+        records = json.loads((local.path / "results/smoke/provenance" / path.name).read_text())
+        assert all(job in records for job in json.loads(path.read_text())), path.name
