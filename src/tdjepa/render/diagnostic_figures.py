@@ -27,7 +27,7 @@ def alignment_scatter(inputs: Inputs) -> Figure:
     """Cost against step gap on held-out pairs, as the paper's Figure 1: LeWM's l2 beside TD-JEPA's d_psi."""
     envs = envs_with(inputs.pairs, inputs)
     in_a_row = min(2, len(envs))  # environments, of two panels each
-    figure, axes = grid(-(-len(envs) // in_a_row), 2 * in_a_row, in_a_row * PAGE / 2, 1.35)
+    figure, axes = grid(-(-len(envs) // in_a_row), 2 * in_a_row, in_a_row * PAGE / 2, 1.2)
     panels = list(axes.flat)
     for k, env in enumerate(envs):
         for ax, (method, measure) in zip(panels[2 * k :], (("lewm", "l2"), ("tdjepa", "d_psi")), strict=False):
@@ -60,7 +60,7 @@ def calibration(inputs: Inputs) -> Figure:
     """Mean d_psi of TD-JEPA for each step gap against the gap itself in model steps, as the paper's Figure 6; bars: std."""
     p = inputs.params
     known = inputs.pairs[inputs.pairs["method"] == "tdjepa"].dropna(subset=["d_psi"])
-    figure, axes = grid(1, 1, COLUMN, 1.9)
+    figure, axes = grid(1, 1, COLUMN, 1.7)
     ax, gaps = axes[0, 0], np.array([1, p.mine.goal_offset])
     ax.plot(gaps, gaps / p.mine.frameskip, color=GREY, lw=1.6, label=rf"$\tau$ / {p.mine.frameskip}")
     if known.empty:

@@ -53,7 +53,7 @@ def geometry(inputs: Inputs) -> Table:
     source, p = published.load()["geometry"], inputs.params
     env, d = source["env"], inputs.params.render.digits
     found = {(g["env"], g["method"], g["cost"], g["stratum"]): g["mean"] for g in inputs.stats["geometry"]}
-    names = {"all": "all starts", "close": "agent close to the block", "far": "agent far from the block"}
+    names = {"all": "all", "close": "close", "far": "far"}
     body = []
     for stratum, label in names.items():
         printed = source[stratum]
@@ -72,7 +72,7 @@ def geometry(inputs: Inputs) -> Table:
     median = inputs.stats["median_start_distance"]
     values = {"env": ENVS[env], "place": source["place"], "published_median": f"{source['median_px']:g}"}
     text = caption(p, "geometry", median=NOT_RUN if median is None else number(median, 1), **values)
-    head = ["Starts", *(cost_text(p, cost) for cost in COSTS), "Gap ℓ₂ − d_ψ"]
+    head = ["Starts", *(cost_text(p, cost) for cost in COSTS), "ℓ₂ − d_ψ"]
     return Table("geometry", text, head, body[:-1], wide=True)
 
 

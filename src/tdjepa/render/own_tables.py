@@ -51,7 +51,7 @@ def training_seeds(inputs: Inputs) -> Table:
         mean = sum(values) / len(values)
         spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
         plan = published.cell("push_t", "tdjepa", cost)["std"]
-        text = f"{', '.join(number(v, d) for v in values)} ({spread:.1f} / {plan:.1f})"
+        text = f"{' '.join(number(v, d) for v in values)} ({spread:.1f}/{plan:.1f})"
         label = f"TD-JEPA, {cost_text(p, cost)}, published"
         body.append([label, *(text if env == "push_t" else "–" for env in ENVS)])
     return Table("training_seeds", caption(p, "training_seeds"), ["Method", *ENVS.values()], body, True)
@@ -63,7 +63,8 @@ def _trainings(inputs: Inputs, cell: dict | None) -> str:
         return NOT_RUN
     d, by_seed = inputs.params.render.digits, seed_means(cell)
     texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in inputs.params.train_seeds]
-    return Traced(f"{', '.join(texts)} ({number(cell['std_train_seeds'], d)} / {number(cell['std'], d)})", cell["id"])
+    spreads = f"{number(cell['std_train_seeds'], d)}/{number(cell['std'], d)}"
+    return Traced(f"{' '.join(texts)} ({spreads})", cell["id"])
 
 
 def split_leak(inputs: Inputs) -> Table:
@@ -139,7 +140,7 @@ def claims(inputs: Inputs) -> Table:
     if not body:
         body = [["–", "the ledger was not judged", "–", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim", "Place", "Its protocol", "Ours", "Effect, ours"]
-    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.46, 2: 0.12})
+    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.385, 2: 0.115})
 
 
 def effect_text(claim: dict, digits: int) -> str:

@@ -46,7 +46,7 @@ def epoch_curve(inputs: Inputs) -> Figure:
     p, cost = inputs.params, inputs.params.evaluate.curve_cost
     curves = {env: curve(inputs, env, "tdjepa", cost) for env in ENVS}
     curves = {env: points for env, points in curves.items() if len(points) > 1}
-    figure, panels = env_panels(list(curves) or [p.envs[0]], 1.35 if len(curves) > 2 else 1.75)
+    figure, panels = env_panels(list(curves) or [p.envs[0]], 1.08 if len(curves) > 2 else 1.75)
     for env, ax in panels:
         _published_curve(ax, env, cost)
         if env in curves:
@@ -125,7 +125,7 @@ def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: bool) -> None:
 
 def offline(inputs: Inputs) -> Figure:
     """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend."""
-    figure, axes = grid(1, 2, PAGE, 1.9)
+    figure, axes = grid(1, 2, PAGE, 1.55)
     _offline_epochs(axes[0, 0], inputs)
     _blend_sweep(axes[0, 1], inputs)
     for ax in axes[0]:
@@ -218,7 +218,7 @@ def variants(inputs: Inputs) -> Figure:
     source = published.load()["ablations"]
     env, printed = source["env"], source["rows"]
     names = ["tdjepa", "tdjepa_continued", *(m for m in printed if m != "tdjepa")]
-    figure, axes = grid(1, 1, COLUMN, 2.1)
+    figure, axes = grid(1, 1, COLUMN, 2.0)
     ax, found = axes[0, 0], False
     for y, m in enumerate(names):
         for i, cost in enumerate(COSTS):
