@@ -3,44 +3,55 @@
 from pathlib import Path
 
 from tdjepa.evidence import published
+from tdjepa.evidence.names import SIMULATOR
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import ALL_COSTS, ENVS, FLOORS, NOT_RUN, method_label
 from tdjepa.render.table import Table
-from tdjepa.render.texts import count, floor_label, published_text, reproduced_text
+from tdjepa.render.texts import count, number, partial
 
 
-def table(found: Inputs) -> Table:
-    """One line per environment of the run, method and plan cost, and the random floor."""
+def table(found: Inputs, intervals: bool) -> Table:
+    """A line a method and plan cost, a column an environment of the run; floors and the ceiling below."""
     p = found.params
     body = []
-    for env in p.envs:
-        for m in p.methods_in(env):
-            for cost in p.methods[m].costs:
-                printed = published_text(published.cell(env, m, cost))
-                ours = reproduced_text(found, found.cell(env, m, cost))
-                body.append([ENVS[env], method_label(p, m), ALL_COSTS.get(cost, cost), printed, ours])
-        for floor in FLOORS:
-            cell = found.cell(env, floor)
-            body.append([ENVS[env], floor_label(floor, cell), "–", "–", reproduced_text(found, cell)])
+    for m in p.methods_run:
+        for cost in p.methods[m].costs:
+            cells = [_text(found, env, m, cost, intervals) if m in p.methods_in(env) else "–" for env in p.envs]
+            body.append([method_label(p, m), ALL_COSTS.get(cost, cost), *cells])
+    body += [
+        [label, "–", *(_text(found, env, floor, "", intervals) for env in p.envs)] for floor, label in FLOORS.items()
+    ]
     rest = [ENVS[env] for env in ENVS if env not in p.envs]
     caption = (
-        f"Success in percent, mean ± sample std over plan seeds [{100 * p.judge.level:g} % interval]; scale {p.scale}, "
+        f"Success in percent{f' [{100 * p.judge.level:g} % interval]' if intervals else ''} (published); scale {p.scale}, "
         f"{count(len(p.train_seeds), 'training seed')}, {count(len(p.evaluate.plan_seeds), 'plan seed')}, "
         f"{p.evaluate.episodes} {p.evaluate.manifest} pairs; † = fewer of them than planned."
     )
     if rest:
         caption += f" {', '.join(rest)}: {NOT_RUN}."
-    return Table("summary", caption, ["Environment", "Method", "Plan cost", "Published", "Reproduced"], body)
+    return Table("summary", caption, ["Method", "Plan cost", *(ENVS[env] for env in p.envs)], body)
+
+
+def _text(found: Inputs, env: str, method: str, cost: str, intervals: bool) -> str:
+    cell, printed = found.cell(env, method, cost), published.cell(env, method, cost)
+    known = f" ({printed['mean']:.1f})" if printed else ""
+    if cell is None:
+        return NOT_RUN + known
+    d = found.params.render.digits
+    pairs = f", {count(cell['n_episodes'], 'pair')}" if method == SIMULATOR else ""  # fewer than of the others
+    mark = "†" if partial(found.params, cell) else ""
+    interval = f" [{number(cell['low'], d)}, {number(cell['high'], d)}]" if intervals else ""
+    return f"{number(cell['mean'], d)}{interval}{mark}{pairs}{known}"
 
 
 def markdown(found: Inputs) -> str:
     """summary.md, for the README."""
-    return table(found).to_markdown()
+    return table(found, intervals=True).to_markdown()
 
 
 def terminal(found: Inputs, out: str | Path) -> str:
     """The same in columns, with the places of everything that was written."""
-    t = table(found)
+    t = table(found, intervals=False)
     rows = [t.head, *t.body]
     widths = [max(len(row[i]) for row in rows) for i in range(len(t.head))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -34,11 +34,6 @@ def mean_std(values: tuple | list | None, digits: int = 1) -> str:
 # Cells ----------------------------------------------------------------------------------------------------------------
 
 
-def floor_label(floor: str, cell: dict | None) -> str:
-    """The name of a floor; of a ceiling also on how many pairs it rests."""
-    return f"{FLOORS[floor]}, {count(cell['n_episodes'], 'pair')}" if cell and floor == SIMULATOR else FLOORS[floor]
-
-
 def published_text(cell: dict | None) -> str:
     return "–" if cell is None else f"{cell['mean']:.1f} ± {cell['std']:.1f}"
 
