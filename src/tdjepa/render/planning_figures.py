@@ -146,9 +146,9 @@ def _offline_epochs(ax: Axes, inputs: Inputs) -> None:
             found = True
     if not found:
         not_run(ax)
-    ax.set(xlabel="training epoch", xlim=(0.8, None))
+    ax.set(xlabel=f"training epoch, {ENVS[env]}", xlim=(0.8, None))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _legend_above(ax, f"(a) {ENVS[env]}")
+    _legend_above(ax, "(a)")
 
 
 def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
