@@ -214,7 +214,7 @@ def _trainings(ax: Axes, y: float, cell: dict | None, looks: tuple) -> None:
     colour, marker, _ = looks
     means = list(seed_means(cell).values())
     ax.hlines(y, cell["low"], cell["high"], color=colour, lw=3.5, alpha=0.3)
-    ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="white", mew=0.4)
+    ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="black", mew=0.4)
 
 
 def variants(inputs: Inputs) -> Figure:
