@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from synthetic import results
+from synthetic import everything, results
 from tdjepa import params
 from tdjepa.errors import UserError
 from tdjepa.evidence import claims, judge
@@ -35,9 +35,12 @@ def empty(p, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def full(p, tmp_path_factory):
+    """All four environments and all methods."""
     folder = tmp_path_factory.mktemp("full")
     files = results(folder, p)
-    settings = p.judge.model_copy(update={"bootstrap": 200})
+    p = params.load(ROOT / "params.yaml", "desk").model_copy(update={"envs": params.ENVS})
+    files["rows"], files["pairs"] = everything(folder, p)
+    settings = p.judge.model_copy(update={"bootstrap": 100})
     judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
     claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
     evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
@@ -99,11 +102,11 @@ def test_a_pdf_comes_from_nothing_in_a_folder_with_spaces_and_is_the_same_twice(
     assert sorted(path.name for path in (spaced / "out").iterdir()) == ["the paper.pdf"]
 
 
-def test_the_full_report_has_no_overfull_line_and_no_open_reference(full, tmp_path):
+def test_the_full_report_has_eight_pages_no_overfull_line_and_no_open_reference(full, tmp_path):
     pdf._copy_inputs(ROOT / "paper", full, tmp_path)
     pdf._latexmk(tmp_path)
     log = (tmp_path / "main.log").read_text(errors="replace")
-    assert "Output written on main.pdf" in log
+    assert int(re.search(r"Output written on main\.pdf \((\d+) pages", log)[1]) <= 8
     assert re.findall(r"^Overfull.*|.*undefined.*", log, re.MULTILINE) == []
 
 

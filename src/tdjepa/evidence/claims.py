@@ -142,11 +142,12 @@ def judge(ledger: Sequence[Mapping], evidence: Evidence, train_seed: int) -> lis
                 "claim": claim["claim"],
                 "place": claim["place"],
                 "comparison": "; ".join(describe(test) for test in claim["tests"]),
-                "unit": "ρ" if any(_of_pairs(term) for _, term in claim["tests"][0]["sum"]) else "points",
                 "paper": _decide([(test, papers) for test, (papers, _) in zip(claim["tests"], tests, strict=True)]),
                 "ours": _decide([(test, ours) for test, (_, ours) in zip(claim["tests"], tests, strict=True)]),
             }
         )
+    for entry in out:
+        entry["unit"] = entry["ours"]["unit"]  # of the test that decides
     tested = [entry["ours"] for entry in out if entry["ours"]["p"] is not None]
     for entry in out:
         entry["ours"]["p_holm"] = None
@@ -175,7 +176,10 @@ def under(test: Mapping, protocol: str) -> list:
 
 def _decide(tests: list[tuple[Mapping, Effect | None]]) -> dict:
     """The verdict on all tests together, with the numbers of the one that decides it."""
-    parts = [{"verdict": verdict(effect, test), **(effect or _NOTHING).as_dict()} for test, effect in tests]
+    parts = [
+        {"verdict": verdict(effect, test), "unit": unit(test), **(effect or _NOTHING).as_dict()}
+        for test, effect in tests
+    ]
 
     def rank(i):
         sign = -1 if tests[i][0]["is"] == "below" else 1
@@ -185,6 +189,11 @@ def _decide(tests: list[tuple[Mapping, Effect | None]]) -> dict:
     decides = parts[min(range(len(parts)), key=rank)]
     known = [part["p"] for part in parts if part["p"] is not None]
     return {**decides, "p": max(known) if len(known) == len(parts) else None, "parts": parts if len(parts) > 1 else []}
+
+
+def unit(test: Mapping) -> str:
+    """Of a test's effect: correlations or percentage points."""
+    return "ρ" if _of_pairs(test["sum"][0][1]) else "points"
 
 
 _NOTHING = Effect(None, None, None, None)

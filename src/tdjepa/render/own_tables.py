@@ -140,7 +140,7 @@ def claims(inputs: Inputs) -> Table:
     if not body:
         body = [["–", "the ledger was not judged", "–", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim", "Place", "Its protocol", "Ours", "Effect, ours"]
-    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.385, 2: 0.115})
+    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.365, 2: 0.125})
 
 
 def effect_text(claim: dict, digits: int) -> str:

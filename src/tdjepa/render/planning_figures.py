@@ -18,7 +18,6 @@ from tdjepa.render.style import (
     MATH,
     ORANGE,
     PAGE,
-    env_panels,
     grid,
     look,
     not_run,
@@ -46,8 +45,9 @@ def epoch_curve(inputs: Inputs) -> Figure:
     p, cost = inputs.params, inputs.params.evaluate.curve_cost
     curves = {env: curve(inputs, env, "tdjepa", cost) for env in ENVS}
     curves = {env: points for env, points in curves.items() if len(points) > 1}
-    figure, panels = env_panels(list(curves) or [p.envs[0]], 1.08 if len(curves) > 2 else 1.75)
-    for env, ax in panels:
+    envs = list(curves) or [p.envs[0]]
+    figure, axes = grid(1, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.5)
+    for env, ax in zip(envs, axes[0], strict=True):
         _published_curve(ax, env, cost)
         if env in curves:
             label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
@@ -59,11 +59,10 @@ def epoch_curve(inputs: Inputs) -> Figure:
                 ax.axhline(cell["mean"], color=colour, ls=style, lw=0.9, label=label)
         if env not in curves:
             not_run(ax)
-        ax.set(ylim=(-3, 103), title=ENVS[env])
+        ax.set(ylim=(-3, 103), title=ENVS[env], xlabel="training epoch")
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    figure.supxlabel("training epoch", fontsize=7.5)
-    figure.supylabel("success (%)", fontsize=7.5)
-    shared_legend(figure, [ax for _, ax in panels])
+    axes[0, 0].set_ylabel("success (%)")
+    shared_legend(figure, axes.flat)
     return figure
 
 
@@ -125,7 +124,7 @@ def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: bool) -> None:
 
 def offline(inputs: Inputs) -> Figure:
     """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend."""
-    figure, axes = grid(1, 2, PAGE, 1.55)
+    figure, axes = grid(1, 2, PAGE, 1.65)
     _offline_epochs(axes[0, 0], inputs)
     _blend_sweep(axes[0, 1], inputs)
     for ax in axes[0]:
@@ -147,9 +146,9 @@ def _offline_epochs(ax: Axes, inputs: Inputs) -> None:
             found = True
     if not found:
         not_run(ax)
-    ax.set(xlabel="training epoch", title=f"(a) {ENVS[env]} by epoch")
+    ax.set(xlabel=f"training epoch, {ENVS[env]}", xlim=(0.8, None))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.legend(loc="lower right", ncols=2)
+    _legend_above(ax, "(a)")
 
 
 def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
@@ -174,8 +173,14 @@ def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
             found = True
     if not found:
         not_run(ax)
-    ax.set(xlabel=r"weight $\alpha$ of $\ell_2$ in the blend", title="(b) blend weight")
-    ax.legend(loc="lower right", ncols=2)
+    ax.set(xlabel=r"weight $\alpha$ of $\ell_2$ in the blend")
+    _legend_above(ax, "(b)")
+
+
+def _legend_above(ax: Axes, title: str) -> None:
+    """The title on the left and the legend on the right of the same line, where it covers nothing."""
+    ax.set_title(title, loc="left")
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
 
 
 def training_seeds(inputs: Inputs) -> Figure:
@@ -209,7 +214,7 @@ def _trainings(ax: Axes, y: float, cell: dict | None, looks: tuple) -> None:
     colour, marker, _ = looks
     means = list(seed_means(cell).values())
     ax.hlines(y, cell["low"], cell["high"], color=colour, lw=3.5, alpha=0.3)
-    ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="white", mew=0.4)
+    ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="black", mew=0.4)
 
 
 def variants(inputs: Inputs) -> Figure:

@@ -97,7 +97,7 @@ def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
         labelled |= dict(zip(labels, handles, strict=True))
     renderer = FigureCanvasAgg(figure).get_renderer()
     for columns in range(len(labelled), 0, -1):
-        how = {"loc": "outside upper center", "ncols": columns, "columnspacing": 1.2, "handlelength": 2.4}
+        how = {"loc": "outside upper center", "ncols": columns, "columnspacing": 1.0, "handlelength": 2.2}
         legend = figure.legend(labelled.values(), labelled.keys(), **how)
         if columns == 1 or legend.get_window_extent(renderer).width <= figure.bbox.width:
             return
