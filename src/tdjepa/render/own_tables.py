@@ -34,7 +34,7 @@ def floors(inputs: Inputs) -> Table:
 
 def elsewhere(env: str) -> str:
     """The random floor that others measured under this protocol."""
-    return f"{published.load()['floors']['random'][env]:.1f}"
+    return number(published.load()["floors"]["random"].get(env), 1)
 
 
 def training_seeds(inputs: Inputs) -> Table:
