@@ -284,7 +284,7 @@ def test_figures_show_what_was_run(found, nothing):
 
     for name in FIGURES:
         assert ("not run" in words(name, nothing)) == (name != "pipeline")
-        # three environments are missing in the bars, nobody swept the blend, ablations are run on Push-T; a diagram needs no results
+        # three environments are missing in the bars, nobody swept the blend, ablations are Push-T's; a diagram needs no results
         assert ("not run" in words(name, found)) == (name in ("cost_matrix", "offline", "variants"))
     assert "TD-JEPA, published" in words("epoch_curve", nothing)
 

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,8 +19,8 @@ from tdjepa.artefacts import canonical
 from tdjepa.data.source import Mirror, Sha256, Source, released
 from tdjepa.errors import UserError
 
-ENVS = ("two_room", "reacher", "push_t", "cube")
 Env = Literal["two_room", "reacher", "push_t", "cube"]
+ENVS = get_args(Env)
 Cost = Literal["d_psi", "l2", "blend", "hard_gate", "soft_gate", "rc_aux"]
 Solver = Literal["cem", "icem", "mppi", "gradient"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one

@@ -12,8 +12,8 @@ from tdjepa import evaluation
 from tdjepa.artefacts import publish
 from tdjepa.envs.base import make
 from tdjepa.errors import UserError
-from tdjepa.params import Cell, EvaluateSlice
-from tdjepa.planning.costs import share_of_l2, step_cost
+from tdjepa.params import EvaluateSlice
+from tdjepa.planning.costs import STEP_COSTS, step_cost
 from tdjepa.planning.mpc import LatentPlanner, run_episodes
 
 GOAL = (172.0, 172.0)  # of the landscape: the far corner of the right room, so that the way from the left is a detour
@@ -53,7 +53,8 @@ def rollout(
     planner = evaluation.load_planners(cfg, checkpoints, env, locked)[0]
     which, plan_seed, size = slice(pair, pair + 1), cell.plan_seeds[0], locked.data.image_size
     goal = locked.goal_frames(env)[pair]
-    of_goal = step_cost(planner.model, planner.encode(goal), _share(cell, env, locked.starts[which]), cell.costs.l2)
+    contact = _contact(env, locked.starts[which])
+    of_goal = STEP_COSTS[cell.cost](planner.model, cell, planner.encode(goal), contact)
     act, imagined = planner.policy(goal[None], plan_seed, locked.entries[which]), []
 
     def remembered(i, plan, frames, past):
@@ -74,12 +75,12 @@ def rollout(
     return {"success": bool(outcome["success"][0]), "steps": int(outcome["steps"][0]), "plans": len(imagined)}
 
 
-def _share(cell: Cell, env, starts) -> float:
+def _contact(env, starts) -> tuple[float, bool] | None:
     """A contact gate's share of l2 changes on the way; the picture keeps the start's, so that its curve is one cost."""
     if not hasattr(env, "contact_geometry"):
-        return share_of_l2(cell, None)
+        return None
     distance, touching = env.contact_geometry(starts)
-    return share_of_l2(cell, (float(distance[0]), bool(touching[0])))
+    return float(distance[0]), bool(touching[0])
 
 
 def _imagine(planner: LatentPlanner, of_goal, frames, past, blocks) -> list[float]:

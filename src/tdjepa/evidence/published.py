@@ -20,7 +20,7 @@ def cell(env: str, method: str, cost: str) -> dict | None:
 
 def deployed(env: str, method: str) -> dict | None:
     """The cell of the paper's main table, with the cost that it deploys."""
-    return cell(env, method, load()["deployed"][env] if method == "tdjepa" else "l2")
+    return cell(env, method, load()["deployed"].get(env) if method == "tdjepa" else "l2")
 
 
 def epoch_curve(env: str, method: str, cost: str) -> dict | None:

@@ -41,7 +41,7 @@ def share_of_l2(cell: Cell, contact: tuple[float, bool] | None) -> float:
     """a in (1 - a) d_psi + a l2; contact = (agent-block distance, touching) of the state that is planned from."""
     if cell.cost in BY_CONTACT:
         return {"hard_gate": hard_gate, "soft_gate": soft_gate}[cell.cost](*contact, cell.costs)
-    return {"d_psi": 0.0, "blend": cell.alpha}.get(cell.cost, 1.0)
+    return {"d_psi": 0.0, "blend": cell.alpha, "l2": 1.0, "rc_aux": 1.0}[cell.cost]
 
 
 def step_cost(model, z_goal, share: float, form: str = "squared"):
@@ -54,6 +54,14 @@ def step_cost(model, z_goal, share: float, form: str = "squared"):
         return model.head.distance(model.head.features(z), goal)
 
     return d_psi if share == 0 else lambda z: (1 - share) * d_psi(z) + share * l2(z, z_goal, form)
+
+
+def blended(model, cell: Cell, z_goal, contact: tuple[float, bool] | None = None):
+    """z -> the cell's blend of d_psi and l2 against one goal."""
+    return step_cost(model, z_goal, share_of_l2(cell, contact), cell.costs.l2)
+
+
+STEP_COSTS = dict.fromkeys(("d_psi", "l2", "blend", *BY_CONTACT, "rc_aux"), blended)  # cost -> what it says of a latent
 
 
 def aggregate(cost, z_context, z_hat, w: float, with_context: bool = True) -> torch.Tensor:
@@ -77,7 +85,7 @@ def reachability_factor(logits: torch.Tensor, lam: float) -> torch.Tensor:
 
 def trajectory_cost(model, cell: Cell, z_goal, contact: tuple[float, bool] | None = None) -> TrajectoryCost:
     """The cell's cost of imagined trajectories towards one goal latent (D,)."""
-    step = step_cost(model, z_goal, share_of_l2(cell, contact), cell.costs.l2)
+    step = STEP_COSTS[cell.cost](model, cell, z_goal, contact)
     with_context = cell.costs.trajectory_mean == "with_context"
 
     def cost(z_context, z_hat):

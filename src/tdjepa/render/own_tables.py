@@ -16,7 +16,7 @@ def floors(inputs: Inputs) -> Table:
     """What a score is worth: floors, the replay of the log, and the means without pairs solved at the start."""
     p = inputs.params
     known = published.load()["floors"]["random"]
-    body = [["Random actions, published", *(f"{known[env]:.1f}" for env in ENVS)]]  # as others measured it
+    body = [["Random actions, published", *(number(known.get(env), 1) for env in ENVS)]]  # as others measured it
     for m, label in FLOORS.items():
         cells = [inputs.cell(env, m) for env in ENVS]
         if m == SIMULATOR and any(cells):  # a simulator is slow, so few pairs: say how many
