@@ -61,10 +61,8 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
     if missing:
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
-        raise UserError(
-            f"{path}: is for {manifest['env']} with goal offset {manifest['goal_offset']}, "
-            f"expected {env} with {goal_offset}; run `tdjepa mine` again"
-        )
+        found = f"{str(manifest['env'])[:60]!r} with goal offset {str(manifest['goal_offset'])[:60]!r}"
+        raise UserError(f"{path}: is for {found}, expected {env} with {goal_offset}; run `tdjepa mine` again")
     entries, trivial = _entries(path, manifest["entries"]), manifest["trivial"]
     if not isinstance(trivial, list) or len(trivial) != len(entries) or {type(t) for t in trivial} - {bool}:
         raise UserError(f"{path}: trivial: {len(entries)} times true or false is expected, one for each entry")
