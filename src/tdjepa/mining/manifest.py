@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import read_json
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, shown
 
 
 def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> np.ndarray:
@@ -61,8 +61,10 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
     if missing:
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
-        found = f"{str(manifest['env'])[:60]!r} with goal offset {str(manifest['goal_offset'])[:60]!r}"
-        raise UserError(f"{path}: is for {found}, expected {env} with {goal_offset}; run `tdjepa mine` again")
+        raise UserError(
+            f"{path}: is for {shown(manifest['env'])} with goal offset {shown(manifest['goal_offset'])}, "
+            f"expected {env} with {goal_offset}; run `tdjepa mine` again"
+        )
     entries, trivial = _entries(path, manifest["entries"]), manifest["trivial"]
     if not isinstance(trivial, list) or len(trivial) != len(entries) or {type(t) for t in trivial} - {bool}:
         raise UserError(f"{path}: trivial: {len(entries)} times true or false is expected, one for each entry")
@@ -86,5 +88,5 @@ def _entries(path: str | Path, listed) -> np.ndarray:
     for entry in listed if isinstance(listed, list) else [listed]:
         fits = isinstance(entry, list) and len(entry) == 2 and {type(n) for n in entry} == {int}
         if not fits or max(map(abs, entry)) >= 2**31:
-            raise UserError(f"{path}: entries: [episode, start] is expected, found {str(entry)[:60]}")
+            raise UserError(f"{path}: entries: [episode, start] is expected, found {shown(entry)}")
     return np.asarray(listed, dtype=np.int64).reshape(-1, 2)
