@@ -307,9 +307,8 @@ sys.exit(cli.main(["params"]))
 def test_a_job_that_hangs_is_stopped_and_its_log_shown(small_run):
     clone = small_run.copy(small_run.path.parent / "hangs")
     source = clone.path / "src/tdjepa/mining/mine.py"
-    hang = '    import time\n    print("reading the episodes", flush=True)\n    time.sleep(3600)\n'
-    head, body = source.read_text().split('summary for the terminal."""\n')
-    source.write_text(f'{head}summary for the terminal."""\n{hang}{body}')
+    hang = 'import time\nprint("reading the episodes", flush=True)\ntime.sleep(3600)\n'
+    source.write_text(hang + source.read_text())
     clone.change("scales.smoke.runtime.job_minutes", 0.2)
     said = clone.snakemake("mine_all", status=1)
     shown = said[said.index("Logfile results/smoke/logs/mine_two_room.log:") :]
