@@ -211,6 +211,18 @@ def test_results_that_may_not_be_written(tmp_path, smoke):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.pipeline
+def test_records_that_may_not_be_written(small_run):
+    clone = small_run.copy(small_run.path.parent / "read only")
+    records = clone.path / "results/smoke/provenance"
+    (records / "judge.json").unlink()
+    records.chmod(0o555)
+    said = clone.run(*without_privileges(["snakemake", "--cores", "1", "all"]), status=2)
+    assert "tdjepa: results/smoke/provenance: cannot be written (Permission denied)" in said
+    assert "Traceback" not in said
+    assert not list((clone.path / ".snakemake/locks").glob("*"))
+
+
 def test_names_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()

@@ -45,7 +45,7 @@ def job(make):
 
 if workflow.is_main_process:
     if locks.hold(workflow):  # or it would judge the files that the other run is writing
-        provenance.reconcile(PHASES, S)
+        announce.written(provenance.reconcile, PHASES, S)
 
 
 onstart:
