@@ -211,6 +211,18 @@ def test_results_that_may_not_be_written(tmp_path, smoke):
     assert not list(folder.iterdir())
 
 
+@pytest.mark.pipeline
+def test_records_that_may_not_be_written(small_run):
+    clone = small_run.copy(small_run.path.parent / "read only")
+    records = clone.path / "results/smoke/provenance"
+    (records / "judge.json").unlink()
+    records.chmod(0o555)
+    said = clone.run(*without_privileges(["snakemake", "--cores", "1", "all"]), status=2)
+    assert "tdjepa: results/smoke/provenance: cannot be written (Permission denied)" in said
+    assert "Traceback" not in said
+    assert not list((clone.path / ".snakemake/locks").glob("*"))
+
+
 def test_names_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
@@ -307,9 +319,8 @@ sys.exit(cli.main(["params"]))
 def test_a_job_that_hangs_is_stopped_and_its_log_shown(small_run):
     clone = small_run.copy(small_run.path.parent / "hangs")
     source = clone.path / "src/tdjepa/mining/mine.py"
-    hang = '    import time\n    print("reading the episodes", flush=True)\n    time.sleep(3600)\n'
-    head, body = source.read_text().split('summary for the terminal."""\n')
-    source.write_text(f'{head}summary for the terminal."""\n{hang}{body}')
+    hang = 'import time\nprint("reading the episodes", flush=True)\ntime.sleep(3600)\n'
+    source.write_text(hang + source.read_text())
     clone.change("scales.smoke.runtime.job_minutes", 0.2)
     said = clone.snakemake("mine_all", status=1)
     shown = said[said.index("Logfile results/smoke/logs/mine_two_room.log:") :]

@@ -31,6 +31,15 @@ def parameters(config: dict) -> params.Params:
     return chosen
 
 
+def written(work, *arguments) -> None:
+    """Do what writes files; end the run if a folder may not be written or the disk is full."""
+    try:
+        work(*arguments)
+    except OSError as error:
+        folder = os.path.dirname(str(error.filename)) or "."
+        _refuse(UserError(f"{folder}: cannot be written ({error.strerror}); the records of the results are kept there"))
+
+
 def _refuse(error: UserError) -> None:
     """One line a problem and exit status 2, before any job or lock."""
     say("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()))

@@ -263,9 +263,9 @@ def _known(p, args):
     """Names that become folders are checked against the parameters first."""
     from tdjepa.params import ENVS
 
-    if getattr(args, "env", None) and args.env not in ENVS:
+    if getattr(args, "env", None) is not None and args.env not in ENVS:
         raise UserError(f"--env {args.env}: must be one of {', '.join(ENVS)}")
-    if getattr(args, "method", None) and args.method not in (*p.methods, "floors"):
+    if getattr(args, "method", None) is not None and args.method not in (*p.methods, "floors"):
         raise UserError(f"--method {args.method}: not among methods: {', '.join(p.methods)} (or floors)")
     if hasattr(args, "seed") and args.seed is None:
         args.seed = p.train_seeds[0]

@@ -44,10 +44,9 @@ def job(make):
 
 
 if workflow.is_main_process:
-    if locks.hold(
-        workflow
-    ):  # or it would judge the files that the other run is writing
-        provenance.reconcile(PHASES, S)
+    # beside another run it would judge the files that the other one is writing
+    if locks.hold(workflow):
+        announce.written(provenance.reconcile, PHASES, S)
 elif workflow.remote_exec:
     provenance.record_at_exit(workflow)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, reason
 
 COLUMNS = ("pixels", "action", "state")
 KINDS = {"u": "whole numbers", "iu": "whole numbers", "f": "floating-point numbers"}
@@ -76,8 +76,8 @@ class Store:
         except UserError:
             raise
         except Exception as error:  # damage shows in many ways: as an OSError, a missing key, a size beyond memory
-            reason = (str(error) or type(error).__name__).split("(")[-1].rstrip(")").splitlines()[0]
-            raise UserError(f"{path}: cannot be read as HDF5 ({reason}); {again}") from None
+            why = reason(error).split("(")[-1].rstrip(")")
+            raise UserError(f"{path}: cannot be read as HDF5 ({why}); {again}") from None
         self._check()
 
     def _column(self, file: h5py.File, name: str, kinds: str, dimensions: int) -> h5py.Dataset:

@@ -13,7 +13,7 @@ from tdjepa.data.chunked import open_store
 from tdjepa.diagnostics.aliasing import aliasing
 from tdjepa.diagnostics.alignment import distances
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, reason
 from tdjepa.model import checkpoint
 from tdjepa.params import DiagnoseSlice
 from tdjepa.streams import stream
@@ -24,8 +24,7 @@ def held_out(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path)[["episode", "i", "j", "tau", "to_end", "near", "far"]]
     except Exception as error:  # damage shows in many ways
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: not a readable pairs file ({reason}); run `tdjepa mine` again") from None
+        raise UserError(f"{path}: not a readable pairs file ({reason(error)}); run `tdjepa mine` again") from None
 
 
 def run(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, reason
 from tdjepa.evidence.names import SPLITS
 
 MEASURES = ("d_psi", "l2")
@@ -24,8 +24,7 @@ def _read_one(path: Path) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
     except Exception as error:  # damage shows in many ways
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: not a readable parquet file ({reason})") from None
+        raise UserError(f"{path}: not a readable parquet file ({reason(error)})") from None
     missing = [name for name in COLUMNS if name not in frame]
     if missing:
         raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")

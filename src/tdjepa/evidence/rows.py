@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, reason
 from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
 from tdjepa.params import ENVS
 
@@ -87,8 +87,9 @@ def _read_one(path: Path) -> pd.DataFrame:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
     except Exception as error:  # damage shows in many ways: also as numbers too large, texts that are none
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: not a readable parquet file ({reason}); delete it and rerun its evaluation") from None
+        raise UserError(
+            f"{path}: not a readable parquet file ({reason(error)}); delete it and rerun its evaluation"
+        ) from None
     problem = problem or _content_problem(table)
     if problem:
         raise UserError(f"{path}: {problem}; rerun the evaluation that makes this file")

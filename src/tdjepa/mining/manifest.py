@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import read_json
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, shown
 
 
 def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> np.ndarray:
@@ -62,7 +62,7 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
         raise UserError(
-            f"{path}: is for {manifest['env']} with goal offset {manifest['goal_offset']}, "
+            f"{path}: is for {shown(manifest['env'])} with goal offset {shown(manifest['goal_offset'])}, "
             f"expected {env} with {goal_offset}; run `tdjepa mine` again"
         )
     entries, trivial = _entries(path, manifest["entries"]), manifest["trivial"]
@@ -88,5 +88,5 @@ def _entries(path: str | Path, listed) -> np.ndarray:
     for entry in listed if isinstance(listed, list) else [listed]:
         fits = isinstance(entry, list) and len(entry) == 2 and {type(n) for n in entry} == {int}
         if not fits or max(map(abs, entry)) >= 2**31:
-            raise UserError(f"{path}: entries: [episode, start] is expected, found {str(entry)[:60]}")
+            raise UserError(f"{path}: entries: [episode, start] is expected, found {shown(entry)}")
     return np.asarray(listed, dtype=np.int64).reshape(-1, 2)

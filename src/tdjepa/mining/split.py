@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.artefacts import read_json
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, shown
 from tdjepa.streams import stream
 
 PARTS = ("train", "validation", "test")
@@ -27,10 +27,10 @@ def read(path: str | Path, episodes: int) -> dict[str, list[int]]:
     """The split from its file, checked again: a file may have been edited."""
     parts = read_json(path)
     if not isinstance(parts, dict) or set(parts) != set(PARTS):
-        found = f"has parts {', '.join(parts)}" if isinstance(parts, dict) else f"is a {type(parts).__name__}"
+        found = f"has parts {shown(', '.join(parts))}" if isinstance(parts, dict) else f"is a {type(parts).__name__}"
         raise UserError(f"{path}: {found}, expected {', '.join(PARTS)}")
     if odd := [name for name, part in parts.items() if not isinstance(part, list)]:
-        raise UserError(f"{path}: the {odd[0]} part is {str(parts[odd[0]])[:60]}, expected a list of episodes")
+        raise UserError(f"{path}: the {odd[0]} part is {shown(parts[odd[0]])}, expected a list of episodes")
     check(parts, episodes, str(path))
     return parts
 
@@ -48,7 +48,7 @@ def check(parts: dict[str, list[int]], episodes: int, source: str) -> None:
         outside = [e for e in part if type(e) is not int or not 0 <= e < episodes]
         if outside:
             raise UserError(
-                f"{source}: episode {str(outside[0])[:60]} of the {name} part is not among the {episodes} episodes"
+                f"{source}: episode {shown(outside[0])} of the {name} part is not among the {episodes} episodes"
             )
     for i, a in enumerate(PARTS):
         for b in PARTS[i + 1 :]:
