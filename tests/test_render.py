@@ -273,7 +273,7 @@ def test_the_summary_fits_a_screen(found, tmp_path):
 def test_the_summary_of_a_scale_that_was_never_run(p, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     collected.show(p)
-    assert capsys.readouterr().out.count("not run") == 7 + 1  # rows of Two-Room, and the other environments in a line
+    assert capsys.readouterr().out.count("not run") == 8 + 1  # rows of Two-Room, and the other environments in a line
 
 
 def test_figures_show_what_was_run(found, nothing):
@@ -347,6 +347,8 @@ def test_the_table_of_the_probe_averages_trainings(found):
 def test_a_ceiling_says_on_how_many_pairs_it_rests(found, p):
     cell = {**found.cell("two_room", "replay"), "method": "simulator", "n_plan_seeds": 1, "n_episodes": 16}
     some = dataclasses.replace(found, stats={**found.stats, "cells": [*found.stats["cells"], cell]})
-    rows = {row[1]: row[3] for row in TABLES["floors"](some).body if row}
-    assert "†" not in rows["True simulator as model, 16 pairs"]
+    rows = {row[0]: row[1:] for row in TABLES["floors"](some).body if row}
+    (name,) = [name for name in rows if name.startswith("True simulator as model")]
+    assert "16" in name
+    assert "†" not in rows[name][0]
     assert any(row[1] == "True simulator as model, 16 pairs" for row in summary.table(some).body)
