@@ -161,7 +161,6 @@ def set_normalisation(model: WorldModel, cfg: TrainSlice, data: Store, episodes:
         chosen = np.asarray(episodes)[rng.integers(0, len(episodes), 512)]
         sample = data.pixels[np.sort(data.offset[chosen] + rng.integers(0, data.length[chosen]))].astype(np.float64)
         pixel_mean, pixel_std = sample.mean((0, 1, 2)), sample.std((0, 1, 2))
-        pixel_std[pixel_std == 0] = 1.0  # a colour that never changes
         if model.pixel_mix is not None:
             model.pixel_mix.copy_(torch.from_numpy(whitening((sample - pixel_mean) / pixel_std)))
     model.pixel_mean.copy_(torch.as_tensor(np.asarray(pixel_mean)))

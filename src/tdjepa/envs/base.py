@@ -20,7 +20,7 @@ class Demonstrations:
     """Episodes end to end; row t of an episode holds the state at t and the action taken then."""
 
     state: np.ndarray  # (rows, S)
-    action: np.ndarray  # (rows, A) float32; NaN on the last row of an episode, where none is taken
+    action: np.ndarray  # (rows, A); NaN on the last row of an episode, where none is taken
     length: np.ndarray  # (E,) rows of each episode
     goal: np.ndarray  # (E, S) what the demonstrator was after; NaN if it was after nothing
     reached: np.ndarray | None  # (goals,) bool: of all that it was after, in the end; None if it was after nothing
