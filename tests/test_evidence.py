@@ -412,6 +412,16 @@ def test_judge_writes_what_the_design_promises(tmp_path):
     lines = (tmp_path / "out/cells.csv").read_text().splitlines()
     assert lines[0].startswith("id,env,method,solver,cost,w,epoch,mean,std,low,high")
     assert len(lines) == 4
+    means = {(c["env"], c["method"], c["cost"]): c["mean"] for c in found["cells"]}
+    metrics = json.loads((tmp_path / "out/metrics.json").read_text())
+    assert means == {(e, m, c): mean for e, of in metrics.items() for m, by in of.items() for c, mean in by.items()}
+
+
+def test_metrics_are_of_the_protocol_and_the_last_epoch():
+    cell = {"env": "e", "method": "m", "cost": "l2", "setting": "main"}
+    cells = [{**cell, "epoch": 10, "mean": 3.0}, {**cell, "epoch": 2, "mean": 1.0}]
+    cells += [{**cell, "epoch": 10, "mean": 9.0, "setting": "blend"}]
+    assert judge.metrics({"cells": cells}) == {"e": {"m": {"l2": 3.0}}}
 
 
 def test_judge_gives_the_same_bytes_and_other_cells_change_nothing(tmp_path):

@@ -26,6 +26,26 @@ def test_records_are_frozen(raw):
         params.resolve(raw).train.lr = 1.0
 
 
+def test_a_method_is_like_another_at_every_scale(raw):
+    raw["methods"]["mine"] = {"like": "lewm_original", "label": "mine", "terms": {"one_step": {"weight": 2.0}}}
+    for scale in raw["scales"]:
+        p = params.resolve(raw, scale)
+        mine, like = p.methods["mine"], p.methods["lewm_original"]
+        assert mine.terms.sigreg == like.terms.sigreg == p.methods["lewm"].terms.sigreg
+        assert mine.terms.one_step == like.terms.one_step.model_copy(update={"weight": 2.0})
+    raw["scales"]["desk"]["methods"]["lewm"]["terms"]["sigreg"]["weight"] = 5.0
+    assert params.resolve(raw, "desk").methods["mine"].terms.sigreg.weight == 5.0
+
+
+@pytest.mark.parametrize(
+    ("like", "said"), [("lewn", "is not defined"), ("mine", "leads back"), ("other", "leads back")]
+)
+def test_a_method_is_like_nothing_or_itself(raw, like, said):
+    raw["methods"] |= {"mine": {"like": like}, "other": {"like": "mine"}}
+    with pytest.raises(UserError, match=rf"methods\.(mine|other)\.like = .*: {said}"):
+        params.resolve(raw, "smoke")
+
+
 BAD = [
     (("train", "lr"), -1.0, "train.lr = -1.0", "greater than 0"),
     (("train", "lr"), "5e-5", "train.lr = '5e-5'", "write 5.0e-5"),

@@ -1,6 +1,7 @@
 """Planning: the solvers against a known optimum and against the library's, costs and aggregation by hand."""
 
 from types import SimpleNamespace
+from typing import get_args
 
 import gymnasium as gym
 import numpy as np
@@ -125,6 +126,10 @@ def test_costs_by_hand(model):
     torch.testing.assert_close(euclid, (z - goal).norm(dim=-1) ** 2)
     torch.testing.assert_close(costs.step_cost(model, goal, 0.1)(z), 0.9 * d + 0.1 * euclid)
     torch.testing.assert_close(costs.step_cost(model, goal, 1.0, "root")(z), (z - goal).norm(dim=-1))
+
+
+def test_every_cost_has_its_function():
+    assert set(costs.STEP_COSTS) == set(get_args(params.Cost))
 
 
 def test_aggregation_weights_the_end_and_the_way_there():

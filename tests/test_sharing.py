@@ -165,7 +165,8 @@ def test_results_come_back_from_a_remote_and_damage_is_reported(origin, remote, 
         remote.damage(key, damaged)
         clone = fresh(pushed, tmp_path / f"damaged {damaged is None}", remote)
         said = clone.dvc("pull", "mine", "--with-deps", status=1)
-        assert "failed for following targets:\ndata/smoke/mined\n" in said
+        assert "failed" in said
+        assert "data/smoke/mined\n" in said or key.removeprefix("files/md5/").replace("/", "") in said
         assert not (clone.path / MINED).exists()
 
 
