@@ -110,7 +110,7 @@ def _renew_changed_inputs(outputs: list[str], but: set[str]) -> None:
         for path, recorded in ((_load(output) or {}).get("input_checksums") or {}).items():
             hidden = os.path.exists(path) and max(os.stat(path).st_mtime, os.lstat(path).st_mtime) <= made
             if hidden and path not in but and sha256(path) != recorded.removeprefix("sha256:"):
-                _set_time(path, now)
+                _set_time(path, max(now, made + 1))  # an output may come from a clock that was ahead
 
 
 def _set_time(path: str, when: float) -> None:
