@@ -19,6 +19,8 @@ def fresh(small_run: Clone, name: str) -> Clone:
     """The same project before anything was made."""
     clone = Clone.of_project(small_run.path.parent / name)
     (clone.path / "params.yaml").write_bytes((small_run.path / "params.yaml").read_bytes())
+    ignored = clone.path / ".gitignore"
+    ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales
     clone.run("git", "init", "--quiet")
     return clone
 

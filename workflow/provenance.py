@@ -61,6 +61,7 @@ def export(phases: Phases, scale: str) -> None:
 def reconcile(phases: Phases, scale: str) -> None:
     """Bring Snakemake's records and time stamps in line with the content of the files."""
     state, known, unknown = _read_json(STATE, {}), [], []
+    _leave_the_future(phases)
     for phase, outputs in phases.items():
         path = _file(scale, phase)
         statements = _read(path)
@@ -83,6 +84,21 @@ def record_at_exit(workflow) -> None:
             asyncio.run(workflow.persistence.finished(job))
 
     atexit.register(write)
+
+
+def _leave_the_future(phases: Phases) -> None:
+    """Files of a clock that was ahead get the present time: Snakemake fails a job whose input is newer than its output."""
+    outputs = {output for listed in phases.values() for output in listed}
+    sources = (str(path) for folder in ("src", "paper", "workflow") for path in Path(folder).rglob("*"))
+    now = time.time()
+    for path in (*filter(os.path.isfile, sources), *filter(os.path.exists, outputs)):
+        made = os.path.getmtime(path)
+        if made > now:
+            record = _load(path) if path in outputs else None
+            _set_time(path, now)
+            if record and record.get("endtime") == made:  # it stays the one that Snakemake wrote
+                new = os.path.getmtime(path)
+                _write(_record_path("metadata", path), json.dumps({**record, "starttime": new, "endtime": new}))
 
 
 def _settle(output: str, statement: tuple[str, dict] | None, replaced: bool) -> bool:
