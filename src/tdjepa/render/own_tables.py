@@ -101,8 +101,9 @@ def data(inputs: Inputs) -> Table:
         "Action std": lambda c: ", ".join(number(v, 2) for v in c["action_std"]),
         "Action autocorrelation, lag 1": lambda c: number(c["action_autocorrelation"][0], 2),
         "Image side (px)": lambda c: str(c["image_size"]),
-        "Renderer against the library's, mean (of 255)": lambda c: number(c["renderer_difference"]["mean"], 2),
-        "Renderer against the library's, most (of 255)": lambda c: number(c["renderer_difference"]["max"], 0),
+        "Renderer against the library's (of 255; mean, most)": lambda c: (
+            f"{number(c['renderer_difference']['mean'], 2)}, {number(c['renderer_difference']['max'], 0)}"
+        ),
         "sha256 (first 12)": lambda c: c["sha256"][:12],
     }
     body = []
@@ -127,20 +128,12 @@ def claims(inputs: Inputs) -> Table:
     for i, claim in enumerate(inputs.claims, 1):
         verdicts = [claim["paper"]["verdict"], claim["ours"]["verdict"]]
         texts = [Strong(v) if v in ("reproduced", "contradicted") else v for v in verdicts]
-        body.append(
-            [
-                str(i),
-                claim["claim"],
-                claim["place"].replace("section ", "§"),
-                texts[0],
-                texts[1],
-                effect_text(claim, p.render.digits),
-            ]
-        )
+        said = f"{claim['claim'].removesuffix('.')} ({claim['place'].replace('section ', '§')})."
+        body.append([str(i), said, *texts, effect_text(claim, p.render.digits)])
     if not body:
-        body = [["–", "the ledger was not judged", "–", NOT_RUN, NOT_RUN, "–"]]
-    head = ["", "Claim", "Place", "Its protocol", "Ours", "Effect, ours"]
-    return Table("claims", caption(p, "claims"), head, body, True, left=6, widths={1: 0.365, 2: 0.125})
+        body = [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
+    head = ["", "Claim (place)", "Its protocol", "Ours", "Effect, ours"]
+    return Table("claims", caption(p, "claims"), head, body, True, left=5, widths={1: 0.495})
 
 
 def effect_text(claim: dict, digits: int) -> str:
