@@ -64,8 +64,8 @@ def test_the_probe_is_least_squares_with_an_intercept():
 
 def test_the_kernel_reads_what_is_bent_and_a_line_does_not():
     angle = np.random.default_rng(2).uniform(-1, 1, (400, 1))
-    z, y = np.hstack([np.cos(4 * angle), np.sin(4 * angle)]), angle
-    assert probe.error(probe.fit_kernel(z[:300], y[:300])(z[300:]), y[300:]) < 0.1
+    z, y = np.hstack([np.cos(3 * angle), np.sin(3 * angle)]), angle  # nearly a whole circle
+    assert probe.error(probe.fit_kernel(z[:300], y[:300])(z[300:]), y[300:]) < 0.15
     assert probe.error(probe.fit(z[:300], y[:300])(z[300:]), y[300:]) > 0.2
 
 
