@@ -103,11 +103,11 @@ def draw(p: Params, curves: dict[tuple[str, str], Points]):
     figure, panels = env_panels(list(p.envs), 1.9)
     for env, ax in panels:
         for m in p.methods_in(env):
-            if curves[env, m]:
+            if len(curves[env, m]) > 1:
                 colour, marker, line = look(m)
                 ax.plot(
                     *zip(*curves[env, m], strict=True), color=colour, marker=marker, ls=line, label=method_label(p, m)
                 )
         ax.set(ylim=(-3, 103), xlim=(0, None), ylabel="success (%)", xlabel="CPU-minutes of training", title=ENVS[env])
-    shared_legend(figure, panels)
+    shared_legend(figure, [ax for _, ax in panels])
     return figure
