@@ -30,6 +30,11 @@ def test_links_lead_somewhere(page):
     assert not [link for link in local if not (page.parent / link).exists()]
 
 
+def test_the_readme_leads_to_every_page():
+    text = (ROOT / "README.md").read_text()
+    assert not [page.name for page in PAGES[1:] if f"](docs/{page.name})" not in text]
+
+
 @each_page
 def test_named_files_exist(page):
     """Files and folders of the repository; what the pipeline or the reader makes is not in it."""

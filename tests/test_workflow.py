@@ -112,6 +112,13 @@ def test_changed_parameter_by_snakemake(first_run, changed_by_snakemake, folder)
     settled(clone)
 
 
+def test_dvc_shows_what_changed(changed_by_snakemake, folder):
+    clone = changed_by_snakemake[0].copy(folder / "shown by dvc")
+    assert "scales.smoke.recipes" in clone.dvc("params", "diff")
+    assert "two_room.lewm.l2" in clone.dvc("metrics", "diff", "--all")  # tiny trainings may fail and succeed alike
+    assert "dvc_plots/index.html" in clone.dvc("plots", "diff")
+
+
 def test_a_continued_training_follows_the_one_before(clone):
     for method, reached in (("tdjepa", "tdjepa"), ("tdjepa_no_hinge", "tdjepa_no_hinge")):
         clone.change("scales.smoke.recipes", [{"when": {"method": method}, "train": {"lr": 2e-3}}])

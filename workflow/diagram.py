@@ -47,14 +47,17 @@ def reduced(needs: Graph) -> Graph:
 
 
 def places(needs: Graph, stage: dict[str, str]) -> dict[str, tuple[int, float]]:
-    """Column (as far right as its longest chain) and row of each rule; columns are centred."""
+    """Column and row of each rule; near its users if it has more users than needs, so that arrows are short."""
+    users = {rule: {user for user, of in needs.items() if rule in of} for rule in needs}
 
-    def depth(rule: str) -> int:
-        return 1 + max((depth(r) for r in needs[rule]), default=-1)
+    def longest(rule: str, graph: Graph) -> int:
+        return max((1 + longest(r, graph) for r in graph[rule]), default=0)
 
+    last = max(longest(rule, needs) for rule in needs)
     columns: dict[int, list[str]] = {}
-    for rule in sorted(needs, key=lambda rule: (PHASES.index(stage[rule]), rule)):
-        columns.setdefault(depth(rule), []).append(rule)
+    for rule in sorted(needs, key=lambda rule: (PHASES.index(stage[rule]), -longest(rule, needs), rule)):
+        late = len(users[rule]) > len(needs[rule])
+        columns.setdefault(last - longest(rule, users) if late else longest(rule, needs), []).append(rule)
     tallest = max(map(len, columns.values()))
     return {
         rule: (column, i + (tallest - len(rules)) / 2)

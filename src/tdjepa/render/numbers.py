@@ -121,7 +121,7 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
         yield Macro(
             f"{camel(env)}Image", str(collected.image_size) if collected else NOT_RUN, f"params.yaml: collect.{env}"
         )
-        printed = source["refinements"][env]
+        printed = source["refinements"].get(env, "not published")
         yield Macro(f"Published{camel(env)}Refinements", str(printed), f"published.yaml: refinements.{env}")
 
 
@@ -159,8 +159,10 @@ def _published(env: str) -> Iterator[Macro]:
             place = cell["place"] if cell else "no such cell in the paper"
             yield Macro(f"Published{camel(env)}{camel(method)}{camel(cost)}", printed, f"published.yaml: {place}")
     where = f"published.yaml: {source['floors']['repository']}, {source['floors']['file']}"
-    yield Macro(f"Others{camel(env)}Random", f"{source['floors']['random'][env]:.0f} %", where)
-    yield Macro(f"Others{camel(env)}Trivial", f"{source['floors']['trivial'][env]:.1f} %", where)
+    for name, digits in (("random", 0), ("trivial", 1)):
+        value = source["floors"][name].get(env)
+        printed = "not published" if value is None else f"{value:.{digits}f} %"
+        yield Macro(f"Others{camel(env)}{camel(name)}", printed, where)
 
 
 def _settings(inputs: Inputs, env: str) -> dict[str, dict | None]:

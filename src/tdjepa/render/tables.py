@@ -61,7 +61,7 @@ def published_row(method: str) -> list[str] | None:
     """A method's published success in each environment, None when there is none."""
     own = published.load()["rc_aux_own"]
     if method == "rc_aux":  # not a row of the paper: as its own authors report it
-        return [mean_std(own["rc_aux"][env]) for env in ENVS]
+        return [mean_std(own["rc_aux"].get(env)) for env in ENVS]
     printed = [published.deployed(env, method) for env in ENVS]
     return [published_text(cell) for cell in printed] if any(printed) else None
 
