@@ -363,6 +363,7 @@ def test_a_damaged_object_in_the_cache(small_run):
     (held,) = [path for path in (clone.path / ".dvc/cache").rglob("*") if path.is_file() and path.read_bytes() == whole]
     held.chmod(0o644)
     held.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    held.chmod(0o444)  # as DVC leaves it, and then trusts it
     checkpoint.unlink()
     clone.dvc("checkout")
     child = attempt(clone, ["evaluate", *TRAINED, "--times", "times.csv"])
