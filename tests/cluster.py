@@ -101,7 +101,7 @@ class Cluster:
         lines = self.run("squeue", "--noheader", "--states=all", "--format=%i %T").splitlines()
         return dict(line.split() for line in lines)
 
-    def wait(self, condition, what: str, seconds: float = 3000, pause: float = 0.1):
+    def wait(self, condition, what: str, seconds: float = 900, pause: float = 0.1):
         """The condition's value as soon as it is true. The limit is for what will never come true, not for slow machines."""
         end = time.monotonic() + seconds
         while not (value := condition()):

@@ -3,6 +3,8 @@
 import re
 import subprocess
 
+import yaml
+
 from conftest import ROOT
 
 
@@ -33,3 +35,13 @@ def test_no_machine_paths_in_tracked_files():
     pattern = re.compile(r"/(root|home|opt)/\w|\bpypi\.org\b|files\.pythonhosted")
     found = [name for name in texts if name != "tests/test_project.py" and pattern.search((ROOT / name).read_text())]
     assert not found
+
+
+def test_cluster_profiles_name_rules_that_exist():
+    texts = [path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk")]
+    rules = {name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE)}
+    for name in ("slurm", "ci"):
+        profile = yaml.safe_load((ROOT / f"workflow/profiles/{name}/config.yaml").read_text())
+        for key in ("groups", "set-resources", "set-threads"):
+            assert set(profile.get(key, {})) <= rules, (name, key)
+        assert set(profile["group-components"]) <= set(profile["groups"].values())

@@ -76,6 +76,9 @@ python() {{
 def start(p: params.Params, workflow) -> None:
     """Which scale, how many jobs, how long."""
     jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.norun]
+    if not workflow.local_exec:
+        say(f"scale {p.scale}: {_count(len(jobs), 'job')} for the cluster")
+        return
     cores = workflow.resource_settings.cores or 1
     seconds = yaml.safe_load(Path(workflow.basedir, "workflow/expected_seconds.yaml").read_text()).get(p.scale, {})
     say(

@@ -219,7 +219,7 @@ TFLOPS = (
     ),
     (
         ("--plan-tflops",),
-        {"type": float, "default": 8, "help": "rate of planning (default 8: the published 30 s for 50 episodes)"},
+        {"type": float, "default": 5, "help": "rate of planning (default 5: the published 30 s for 50 episodes)"},
     ),
 )
 SEED = (("--train-seed",), {"type": int, "help": "the training of the paper's protocol (default: the first)"})

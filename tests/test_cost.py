@@ -1,0 +1,37 @@
+"""What a scale costs: every GPU job of the pipeline counted, and work that grows with what is asked for."""
+
+import pytest
+
+import phases
+from conftest import ROOT
+from tdjepa import cost, params
+
+
+def flop(p: params.Params, kind: str) -> float:
+    return sum(job.flop for job in cost.jobs(p) if job.kind == kind)
+
+
+def test_the_jobs_are_those_of_the_pipeline(smoke):
+    files, jobs = phases.Files(smoke), cost.jobs(smoke)
+    assert [job.name for job in jobs if job.kind == "sweep"] == ["/".join(map(str, s)) for s in files.sweeps()]
+    for kind in ("train", "evaluate"):
+        assert [job.name for job in jobs if job.kind == kind] == ["/".join(map(str, t)) for t in smoke.trainings()]
+
+
+def test_work_grows_with_epochs_seeds_and_episodes(smoke):
+    longer = smoke.train.model_copy(update={"epochs": 2 * smoke.train.epochs})
+    assert flop(smoke.model_copy(update={"train": longer}), "train") == 2 * flop(smoke, "train")
+    more = smoke.evaluate.model_copy(update={"episodes": 2 * smoke.evaluate.episodes})
+    assert flop(smoke.model_copy(update={"evaluate": more}), "evaluate") == 2 * flop(smoke, "evaluate")
+    one = smoke.model_copy(update={"train_seeds": smoke.train_seeds[:1]})
+    assert flop(one, "train") == flop(smoke, "train") / 2
+
+
+def test_the_paper_scale_takes_every_window_of_the_released_data():
+    p = params.load(ROOT / "params.yaml", "paper")
+    cfg = params.train_slice(p, "two_room", "lewm", 3072)
+    window = cost.flop_of_a_window(cfg.model, cfg.method, 224, 5)
+    windows = 0.8 * (920_809 - 10_000 * 3 * 5)
+    assert cost.training_flop(p, cfg) == pytest.approx(10 * windows * window, rel=1e-3)
+    # ViT-tiny at 224 px is known to take 2.5 GFLOP forward with 196 patches of 16 px; ours has 256 of 14 px, and four frames
+    assert window == pytest.approx(3 * 4 * 2.5e9 * 257 / 197, rel=0.2)
