@@ -96,6 +96,7 @@ def test_killed_jobs_and_coordinators(clone, slurm, local):
         kill(run)
         said = clone.run("env", PROFILE, "snakemake", "all")
         assert "An earlier run was killed; SLURM still has" in said
+        assert " for the cluster" in said
     assert "CANCELLED" in slurm.jobs().values()
     assert not running(slurm)
     assert "collect_two_room" not in jobs
