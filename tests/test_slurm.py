@@ -67,9 +67,9 @@ def kill(run: subprocess.Popen) -> None:
 
 
 def training_process(clone: Clone) -> psutil.Process | None:
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "tdjepa" in words and TRAINING in words and process.cwd() == str(clone.path):
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        words = process.info["cmdline"] or [""]
+        if "python" in words[0] and TRAINING in words and process.info["cwd"] == str(clone.path):
             return process
     return None
 
