@@ -67,9 +67,9 @@ def kill(run: subprocess.Popen) -> None:
 
 
 def training_process(clone: Clone) -> psutil.Process | None:
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "tdjepa" in words and TRAINING in words and process.cwd() == str(clone.path):
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        words = process.info["cmdline"] or [""]
+        if "python" in words[0] and TRAINING in words and process.info["cwd"] == str(clone.path):
             return process
     return None
 
@@ -96,6 +96,7 @@ def test_killed_jobs_and_coordinators(clone, slurm, local):
         kill(run)
         said = clone.run("env", PROFILE, "snakemake", "all")
         assert "An earlier run was killed; SLURM still has" in said
+        assert " for the cluster" in said
     assert "CANCELLED" in slurm.jobs().values()
     assert not running(slurm)
     assert "collect_two_room" not in jobs

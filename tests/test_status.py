@@ -64,6 +64,18 @@ Error in rule train:
     jobid: 8
 """
 
+GROUP = """\
+Provided remote nodes: 100
+[Mon Nov 16 13:08:31 2026] Group job probe (jobs in lexicogr. order):
+
+    [Mon Nov 16 13:08:31 2026]
+    Job 8: diagnose two_room lewm 3072
+    [Mon Nov 16 13:08:31 2026]
+    Job 9: floors two_room
+[Mon Nov 16 13:09:31 2026]
+Finished jobid: 9 (Rule: floors)
+"""
+
 
 @pytest.fixture(scope="module")
 def failed_run(tmp_path_factory):
@@ -121,6 +133,13 @@ def test_a_log_is_understood():
     assert (run.cores, run.planned) == (4, {"collect": 1, "train": 3})
     assert run.started["7"] == ("train_two_room_lewm_3073", datetime(2026, 11, 2, 7, 59, 17))
     assert (run.finished, run.failed, run.running) == ({"1"}, {"8"}, {"7"})
+
+
+def test_grouped_jobs_of_a_cluster_are_understood():
+    run = status.parse_log(GROUP)
+    assert run.cores == 100
+    assert run.started["8"] == ("diagnose_two_room_lewm_3072", datetime(2026, 11, 16, 13, 8, 31))
+    assert (run.finished, run.running) == ({"9"}, {"8"})
 
 
 def test_times_measured_here_come_before_expected_ones(failed_run, monkeypatch, tmp_path):

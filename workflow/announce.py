@@ -51,8 +51,10 @@ def job_prefix(folder: str, minutes: float, grace: int = 60) -> str:
 
     A job that hangs is asked to stop (a training saves itself) and killed `grace` seconds later. It stays in the run's
     process group, so that whoever ends the run ends it too. A machine without coreutils' `timeout` has no limit.
+    SIGTERM to all processes of a job, as clusters send it, must not end this shell before a training has saved itself: what
+    is left then is killed. The trap waits for it, and the job is for another attempt (75).
     """
-    command = f"set -euo pipefail; export PYTHONPATH={shlex.quote(os.path.join(folder, 'src'))}; "
+    command = f"set -euo pipefail; trap 'exit 75' TERM; export PYTHONPATH={shlex.quote(os.path.join(folder, 'src'))}; "
     if minutes:
         said = (
             f"tdjepa: stopped after {minutes:g} minutes, the time limit of a job (runtime.job_minutes in params.yaml). The lines "

@@ -76,13 +76,13 @@ def alive() -> bool:
 def parse_log(text: str) -> Run:
     run, when, error = Run(), datetime.min, False
     for line in text.splitlines():
-        if match := re.fullmatch(r"\[(\w+ \w+ +\d+ [\d:]+ \d+)\]", line):
+        if match := re.fullmatch(r" *\[(\w+ \w+ +\d+ [\d:]+ \d+)\]", line):  # indented: part of a group
             when = datetime.strptime(match[1], STAMP)
-        elif match := re.fullmatch(r"Provided cores: (\d+).*", line):
+        elif match := re.fullmatch(r"Provided (?:cores|remote nodes): (\d+).*", line):
             run.cores = int(match[1])
         elif match := re.fullmatch(r"(\w+) +(\d+)", line):
             run.planned[match[1]] = int(match[2])
-        elif match := re.fullmatch(r"Job (\d+): ([\w ]+)", line):
+        elif match := re.fullmatch(r" *Job (\d+): ([\w ]+)", line):
             run.started[match[1]] = (match[2].replace(" ", "_"), when)
             run.failed.discard(match[1])  # tried again
         elif match := re.match(r"Finished jobid: (\d+)", line):
