@@ -100,7 +100,7 @@ def _text(rate: float | None, minutes: float | None, digits: int) -> str:
 
 def draw(p: Params, curves: dict[tuple[str, str], Points]):
     """Success over CPU-minutes, a panel an environment."""
-    figure, panels = env_panels(list(p.envs), 1.9)
+    figure, panels = env_panels(list(p.envs), 1.6)
     for env, ax in panels:
         for m in p.methods_in(env):
             if len(curves[env, m]) > 1:
@@ -108,6 +108,8 @@ def draw(p: Params, curves: dict[tuple[str, str], Points]):
                 ax.plot(
                     *zip(*curves[env, m], strict=True), color=colour, marker=marker, ls=line, label=method_label(p, m)
                 )
-        ax.set(ylim=(-3, 103), xlim=(0, None), ylabel="success (%)", xlabel="CPU-minutes of training", title=ENVS[env])
+        ax.set(ylim=(-3, 103), xlim=(0, None), title=ENVS[env])
+    figure.supxlabel("CPU-minutes of training", fontsize=7.5)
+    figure.supylabel("success (%)", fontsize=7.5)
     shared_legend(figure, [ax for _, ax in panels])
     return figure
