@@ -23,6 +23,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.print_help()
         return 0
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes with a thread each beat one process with two
+    before = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing half-written is left
     try:
@@ -36,6 +37,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("tdjepa: stopped; nothing half-written is left, the same command starts again", file=sys.stderr)
         return 130
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)  # who called this from Python has plans of their own
 
 
 def argument_parser() -> argparse.ArgumentParser:

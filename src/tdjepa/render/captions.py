@@ -52,8 +52,9 @@ def protocol_text(params: Params, env: str) -> str:
 def deployed_text(params: Params) -> str:
     """d_ψ on Two-Room and Reacher, ℓ₂ on Push-T and OGB-Cube."""
     by_cost = {}
-    for env, protocol in params.evaluate.protocol.items():
-        by_cost.setdefault(protocol.deployed, []).append(ENVS[env])
+    for env in ENVS:  # not in the order of the parameters: a slice has its own
+        if env in params.evaluate.protocol:
+            by_cost.setdefault(params.evaluate.protocol[env].deployed, []).append(ENVS[env])
     return ", ".join(f"{COSTS[cost]} on {' and '.join(names)}" for cost, names in by_cost.items())
 
 

@@ -71,7 +71,7 @@ def split_leak(inputs: Inputs) -> Table:
     """The same method trained on the training episodes alone and on all of them, planned on the same test pairs."""
     p, body = inputs.params, []
     for env in ENVS:
-        for leaky in [m for m, method in p.methods.items() if method.trains_on == "all"]:
+        for leaky in sorted(m for m, method in p.methods.items() if method.trains_on == "all"):
             honest = leaky.removesuffix(LEAKY)
             for cost in p.methods[leaky].costs:
                 cells = [inputs.cell(env, m, cost) for m in (honest, leaky)]
