@@ -54,7 +54,7 @@ class Clone:
 
     def environment(self) -> dict[str, str]:
         """The tools beside this Python; nothing of the user's own settings."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "DVC", "GIT", "PYTHONPATH"))}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "DVC", "GIT", "AWS", "PYTHONPATH"))}
         return kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "DVC_GLOBAL_CONFIG_DIR": str(self.path.parent),
