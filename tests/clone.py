@@ -54,7 +54,8 @@ class Clone:
 
     def environment(self) -> dict[str, str]:
         """The tools beside this Python; nothing of the user's own settings."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SNAKEMAKE", "DVC", "GIT", "PYTHONPATH"))}
+        settings = ("SNAKEMAKE", "DVC", "GIT", "AWS", "PYTHONPATH")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
         return kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "DVC_GLOBAL_CONFIG_DIR": str(self.path.parent),
