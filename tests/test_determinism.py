@@ -11,7 +11,7 @@ import pytest
 from clone import NOTHING, Clone
 
 pytestmark = pytest.mark.pipeline
-LEWM = {f"{verb}_two_room_lewm_3072" for verb in ("train", "evaluate", "diagnose")}
+LEWM = {f"{verb}_two_room_lewm_3072" for verb in ("train", "evaluate", "diagnose", "probe")}
 REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 
 
