@@ -67,9 +67,11 @@ def test_an_evaluation_repeats_to_the_byte(smoke, data, trained, tmp_path):
 def test_an_episode_does_not_depend_on_which_others_are_evaluated(smoke, data, trained, tmp_path):
     every = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
     few = evaluate(smoke, data, trained, tmp_path / "b.parquet", method="lewm", episodes=2, plan_seeds=(7,))
-    key = ["cost", "plan_seed", "episode", "start"]
+    key = ["cost", "epoch", "plan_seed", "episode", "start"]
     both = few.merge(every, on=key, suffixes=("", "_every"))
-    assert len(both) == len(few) == 2
+    assert (
+        len(both) == len(few[few["epoch"] == 2]) == 2
+    )  # the curve of epoch 1 is planned with the first plan seed of each
     for column in ("success", "steps", "final_distance"):
         assert (both[column] == both[f"{column}_every"]).all()
 
@@ -112,7 +114,8 @@ def add_three(self, key, value):
 journal.Journal.add = add_three
 cfg = params.EvaluateSlice.model_validate_json(Path({str(tmp_path / "slice.json")!r}).read_text())
 evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined/test.json")!r}),
-    {{2: Path({str(trained / "lewm/epoch_02.safetensors")!r})}}, Path({str(tmp_path / "killed/r.parquet")!r}))
+    {{e: Path({str(trained / "lewm")!r}, f"epoch_0{{e}}.safetensors") for e in (1, 2)}},
+    Path({str(tmp_path / "killed/r.parquet")!r}))
 """
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     died = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
@@ -204,7 +207,7 @@ def test_a_mistake_is_refused_before_anything_runs(smoke, data, trained, tmp_pat
     refused(*check, "validation manifest, but evaluate.manifest = 'test'", locked=data / "mined/validation.json")
     entries = manifest_with(data, tmp_path, lambda m: m["entries"][0].__setitem__(1, 10_000))
     refused(*check, "points past the episode's", locked=entries)
-    tampered = manifest_with(data, tmp_path, lambda m: m["entries"].pop(), rehash=False)
+    tampered = manifest_with(data, tmp_path, lambda m: (m["entries"].pop(), m["trivial"].pop()), rehash=False)
     refused(*check, "entries are not the locked ones", locked=tampered)
 
 

@@ -221,7 +221,7 @@ FLOWS = {
 @pytest.mark.parametrize("case", FLOWS)
 def test_gradients_reach_these_parts_and_frames_and_no_others(smoke, case):
     head, settings, parts, frames = FLOWS[case]
-    record = {"label": "", "window": 8, "head": head, "terms": {case.split(",")[0]: {"weight": 1.0, **settings}}}
+    record = {"label": case, "window": 8, "head": head, "terms": {case.split(",")[0]: {"weight": 1.0, **settings}}}
     method = parse(Method, {**record, "costs": ["l2"]}, case)
     model = awake(build(smoke.model, head, 32, 10, seed=0)).train()
     generator = torch.Generator().manual_seed(0)
