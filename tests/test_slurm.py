@@ -1,7 +1,11 @@
 """The smoke DAG on a SLURM of one node: what is killed goes on, and the results are those of a run without a cluster."""
 
 import json
+import os
 import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import psutil
 import pytest
@@ -42,12 +46,25 @@ def local(first_run, folder):
 
 
 @pytest.fixture(scope="module")
-def clone(folder, slurm):
+def tools():
+    """A folder for PATH with this Python's `python` and `snakemake` under names without spaces: SLURM's jobs start no others."""
+    with tempfile.TemporaryDirectory(prefix="tools-") as folder:
+        environment = Path(folder, "environment")
+        environment.symlink_to(Path(sys.executable).parent.parent)
+        for name, command in (("python", ""), ("snakemake", "-m snakemake"), ("dvc", "-m dvc")):
+            script = Path(folder, name)
+            script.write_text(f'#!/bin/sh\nexec {environment}/bin/python {command} "$@"\n')
+            script.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def clone(folder, slurm, tools):
     clone = Clone.of_project(folder / "cluster")
     clone.reduce_smoke()
     reduce_further(clone)
     clone.run("git", "init", "--quiet")
-    clone.settings = slurm.environment
+    clone.settings = slurm.environment | {"PATH": f"{tools}{os.pathsep}{clone.environment()['PATH']}"}
     return clone
 
 

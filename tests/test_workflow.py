@@ -80,7 +80,7 @@ def test_the_run_says_what_it_will_do_and_what_came_out(first_run):
     assert jobs == EVERYTHING
     assert f"scale smoke: {len(EVERYTHING)} jobs on 2 cores, about " in said
     assert said.index("scale smoke") < said.index("Job 1:")
-    summary = said[said.index("\nEnvironment") : said.index("Complete log")].splitlines()
+    summary = said[said.index("\nMethod ") : said.index("Complete log")].splitlines()
     assert any(line.startswith("paper ") and "results/smoke/paper.pdf" in line for line in summary)
     assert any(line.startswith("page ") and "results/smoke/page/index.html" in line for line in summary)
     assert len(summary) <= 40
