@@ -28,12 +28,14 @@ from tdjepa.streams import stream
 FORK = multiprocessing.get_context("fork")  # what a verb imports is loaded already: a killed attempt costs little
 REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 TRAINED = ["--method", "lewm"]
+LATENTS = "results/smoke/diagnostics/two_room/lewm_3072"
 VERBS = {  # verb -> its arguments, what it makes, how often it is killed
     "collect": (["collect"], ["data/smoke/episodes"], 3),
     "mine": (["mine"], ["data/smoke/mined"], 2),
     "train": (["train", *TRAINED], ["results/smoke/train/two_room/lewm"], 3),
     "evaluate": (["evaluate", *TRAINED, "--times", "times.csv"], ["results/smoke/rows/two_room/lewm_3072.*"], 4),
-    "diagnose": (["diagnose", *TRAINED], ["results/smoke/diagnostics/two_room/lewm_*"], 2),
+    "diagnose": (["diagnose", *TRAINED], [f"{LATENTS}_pairs.*", f"{LATENTS}_aliasing.json"], 2),
+    "probe": (["probe", *TRAINED], [f"{LATENTS}_probe.json"], 1),
     "judge": (["judge"], ["results/smoke/evidence/stats.json", "results/smoke/evidence/cells.csv"], 2),
     "tables": (["render", "--only", "tables"], ["results/smoke/report/tables"], 2),
     "figures": (["render", "--only", "figures"], ["results/smoke/report/figures"], 3),
@@ -324,7 +326,8 @@ def test_a_job_that_hangs_is_stopped_and_its_log_shown(small_run):
     clone.change("scales.smoke.runtime.job_minutes", 0.2)
     said = clone.snakemake("mine_all", status=1)
     shown = said[said.index("Logfile results/smoke/logs/mine_two_room.log:") :]
-    assert "reading the episodes\ntdjepa: stopped after 0.2 minutes, the time limit of a job" in shown
+    assert "reading the episodes\ntdjepa: stopped; nothing half-written is left" in shown
+    assert "tdjepa: stopped after 0.2 minutes, the time limit of a job" in shown
     assert not (clone.path / "data/smoke/mined/two_room/split.json").exists()
 
 

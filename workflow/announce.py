@@ -80,11 +80,7 @@ def start(p: params.Params, workflow) -> None:
     jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.norun]
     if not workflow.local_exec:
         if " " in sys.executable:  # the executor plugin writes it into the job's script without quotes
-            _refuse(
-                UserError(
-                    f"{sys.executable}: SLURM jobs cannot start a Python whose path has a space; move it"
-                )
-            )
+            _refuse(UserError(f"{sys.executable}: SLURM jobs cannot start a Python whose path has a space; move it"))
         say(f"scale {p.scale}: {_count(len(jobs), 'job')} for the cluster")
         return
     cores = workflow.resource_settings.cores or 1

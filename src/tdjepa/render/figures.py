@@ -1,5 +1,6 @@
 """The report's figures: vector PDF and PNG, the same bytes for the same input, told apart without colour."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,10 +20,15 @@ def draw(figure: Callable[[Inputs], Figure], inputs: Inputs) -> Figure:
 
 
 def save(figure: Figure, path) -> None:
-    """Without dates or program versions, so that equal figures are equal files."""
-    metadata = {"CreationDate": None, "Producer": None, "Creator": None}
+    """Without dates or program versions, so that equal figures are equal files.
+
+    Drawn in memory: on a full disk matplotlib fails in its own cleaning up, and hides the reason.
+    """
+    kind, drawn = Path(path).suffix[1:], io.BytesIO()
+    metadata = {"CreationDate": None, "Producer": None, "Creator": None} if kind == "pdf" else {"Software": None}
     with matplotlib.rc_context({**STYLE, "font.family": family()}):
-        figure.savefig(path, metadata=metadata if str(path).endswith(".pdf") else {"Software": None}, dpi=200)
+        figure.savefig(drawn, format=kind, metadata=metadata, dpi=200)
+    Path(path).write_bytes(drawn.getvalue())
 
 
 ALL = {

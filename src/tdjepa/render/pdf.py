@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tdjepa.artefacts import publish, write_text
+from tdjepa.artefacts import explained, publish, write_text
 from tdjepa.errors import UserError
 
 PACKAGES = "texlive-publishers texlive-latex-extra texlive-science latexmk"
@@ -19,7 +19,8 @@ def build(paper_dir: str | Path, results_dir: str | Path, out_pdf: str | Path) -
     paper_dir, results_dir, out_pdf = Path(paper_dir), Path(results_dir), Path(out_pdf)
     require_latex()
     with tempfile.TemporaryDirectory(prefix="tdjepa-paper-") as folder:
-        _copy_inputs(paper_dir, results_dir, Path(folder))
+        with explained(out_pdf):
+            _copy_inputs(paper_dir, results_dir, Path(folder))
         result = _latexmk(Path(folder))
         made, log = Path(folder, "main.pdf"), Path(folder, "main.log")
         if result.returncode or not made.exists():
