@@ -64,7 +64,7 @@ def clone(folder, slurm, tools):
     clone.reduce_smoke()
     reduce_further(clone)
     clone.run("git", "init", "--quiet")
-    clone.settings = slurm.environment | {"PATH": f"{tools}{os.pathsep}{clone.environment()['PATH']}"}
+    clone.settings = slurm.environment | {"PATH": f"{tools}{os.pathsep}{slurm.environment['PATH']}"}
     return clone
 
 
