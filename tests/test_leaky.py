@@ -139,13 +139,13 @@ def test_the_table_holds_the_paired_differences(judged):
     success, stats, _, found = judged
     body = tables.own_tables.split_leak(found).body
     assert [row[:2] for row in body] == [
+        ["Two-Room", "LeWM, ℓ₂"],
         ["Two-Room", "TD-JEPA, d_ψ"],
         ["Two-Room", "TD-JEPA, ℓ₂"],
-        ["Two-Room", "LeWM, ℓ₂"],
     ]
     family = [c for c in stats["comparisons"] if c["family"] == "leak"]
     p_values = [c["p_permutation"] for c in family]
-    for row, (method, cost) in zip(body, [("tdjepa", "d_psi"), ("tdjepa", "l2"), ("lewm", "l2")], strict=True):
+    for row, (method, cost) in zip(body, [("lewm", "l2"), ("tdjepa", "d_psi"), ("tdjepa", "l2")], strict=True):
         honest, leaky = success[method, cost], success[method + "_leaky", cost]
         gain = 100 * (leaky.mean() - honest.mean())
         assert [text.split(" ")[0] for text in row[2:4]] == [f"{100 * s.mean():.1f}" for s in (honest, leaky)]

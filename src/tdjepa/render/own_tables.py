@@ -70,9 +70,9 @@ def _trainings(inputs: Inputs, cell: dict | None) -> str:
 def split_leak(inputs: Inputs) -> Table:
     """The same method trained on the training episodes alone and on all of them, planned on the same test pairs."""
     p, body = inputs.params, []
+    twins = [(m, m + LEAKY) for m in methods(p) if m + LEAKY in p.methods]
     for env in ENVS:
-        for leaky in sorted(m for m, method in p.methods.items() if method.trains_on == "all"):
-            honest = leaky.removesuffix(LEAKY)
+        for honest, leaky in twins:
             for cost in p.methods[leaky].costs:
                 cells = [inputs.cell(env, m, cost) for m in (honest, leaky)]
                 planned = env in p.envs and env in (p.methods[leaky].envs or p.envs)
