@@ -158,7 +158,7 @@ class Files:
         return self._diagnosed("aliasing.json")
 
     def all_probes(self) -> list[str]:
-        return self._each(self.diagnostic("probe.json"))
+        return self._diagnosed("probe.json")
 
     def all_curves(self) -> list[str]:
         return self._each(self.training("curve.csv"))

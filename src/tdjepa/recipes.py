@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from tdjepa import layout
+from tdjepa.artefacts import publish
 from tdjepa.errors import UserError
 from tdjepa.params import Params, diagnosed_epochs, planned_cost
 from tdjepa.render import collected, figures, inputs
@@ -34,9 +35,8 @@ def run(p: Params) -> Table:
     curves = {(env, m): points(found, env, m) for env in p.envs for m in p.methods_in(env)}
     figure = figures.draw(lambda _: draw(p, curves), found)
     for kind in ("pdf", "png"):
-        path = Path(layout.recipes(p.scale, f"success_over_cpu.{kind}"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figures.save(figure, path)
+        with publish(layout.recipes(p.scale, f"success_over_cpu.{kind}")) as temporary:
+            figures.save(figure, temporary)
     return table(found, curves)
 
 
