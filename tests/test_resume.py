@@ -1,11 +1,12 @@
 """A training that is killed at any moment and started again ends with the bytes of one that was left alone."""
 
+import itertools
 import json
 import multiprocessing
 import os
 import signal
 import sys
-import time
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ import pytest
 from tdjepa import cli, health, params, snapshot, training
 from tdjepa.errors import UserError
 
-FORK = multiprocessing.get_context("fork")  # torch is loaded already: a killed attempt costs milliseconds
+# An attempt is a fork of a server which has torch loaded, so it costs little; a fork of the process of the tests could
+# wait for ever for a lock that one of its threads holds.
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(["tdjepa.cli", "tdjepa.training"])
 RUNTIME = params.Runtime(snapshot_every=4, reader_workers=0, memory_mb=50)
 
 
@@ -34,37 +38,50 @@ def undisturbed(job, tmp_path_factory):
     return contents(out)
 
 
-@pytest.fixture(scope="module")
-def seconds(job, tmp_path_factory):
-    """How long an undisturbed training takes on this machine, now."""
-    clock = time.perf_counter()
-    training.run(*job, tmp_path_factory.mktemp("timed"), RUNTIME)
-    return time.perf_counter() - clock
-
-
 def contents(folder) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def child(target, *args):
-    process = FORK.Process(target=target, args=args)
+    process = SERVER.Process(target=target, args=args)
     process.start()
     return process
 
 
-def test_killed_at_ten_random_moments(job, undisturbed, seconds, tmp_path):
+def dies_in_step(number: int, delay: float, *args) -> None:
+    """Train in this process; be killed that many seconds into the number-th step from here (0: while it starts)."""
+    rate, begun = training.learning_rate, itertools.count(1)
+
+    def doom():
+        timer = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL))
+        timer.daemon = True
+        timer.start()
+
+    def learning_rate(*schedule):
+        if next(begun) == number:
+            doom()
+        return rate(*schedule)
+
+    if number == 0:
+        doom()
+    training.learning_rate = learning_rate
+    training.run(*args)
+
+
+def test_killed_at_ten_random_moments(job, undisturbed, tmp_path):
+    """Counted in steps, not in seconds: as many steps are done between two kills on a slow machine as on a fast one."""
     rng, killed, reached = np.random.default_rng(4), 0, 0
-    while killed < 10 or reached == 0:  # the machine may be slower now: at least one kill must come after a snapshot
-        process = child(training.run, *job, tmp_path, RUNTIME)
-        process.join(rng.uniform(0.0, 0.7) * seconds)
-        killed += process.exitcode is None
-        process.kill()
+    while killed < 10:
+        process = child(dies_in_step, int(rng.integers(0, 12)), rng.uniform(0.0, 0.1), *job, tmp_path, RUNTIME)
         process.join()
+        assert process.exitcode in (0, -signal.SIGKILL)
+        killed += process.exitcode != 0
         reached = max(reached, position(tmp_path))
         if process.exitcode == 0:  # done before its kill came: once more from the beginning
             assert contents(tmp_path) == undisturbed
             for path in tmp_path.iterdir():
                 path.unlink()
+    assert reached > 0  # at least one kill came after a snapshot
     training.run(*job, tmp_path, RUNTIME)
     assert contents(tmp_path) == undisturbed
 
