@@ -302,13 +302,13 @@ def test_no_time_limit_if_none_is_wanted(tmp_path):
 def test_a_job_that_is_told_to_stop_leaves_nothing(tmp_path):
     code = """
 import os, signal, sys
-from tdjepa import artefacts, cli
+from tdjepa import artefacts, cli, verbs
 def verb(args):
     with artefacts.publish(sys.argv[1]) as temporary:
         temporary.write_text("half")
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
-cli.check = verb
+verbs.check = verb
 sys.exit(cli.main(["params"]))
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True)
