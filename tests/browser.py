@@ -5,6 +5,7 @@ It counts what a page must not do: every console message of weight, every except
 
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update", "--disable-extensions", "--mute-audio"),
-    *("--hide-scrollbars", "--remote-debugging-pipe"),
+    *("--hide-scrollbars", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
+SECONDS = 180  # for what never comes, not for slow machines
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowRight": 39, "ArrowDown": 40, " ": 32}
 
 
@@ -49,6 +51,13 @@ class Browser:
         os.close(to_write)
         self._unread, self._number, self._session = b"", 0, None
         self.complaints, self.requests = [], []
+        try:
+            self._attach()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _attach(self) -> None:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -136,6 +145,7 @@ class Browser:
 
     def _next(self) -> dict:
         while b"\0" not in self._unread:
+            assert select.select([self._answers], [], [], SECONDS)[0], f"the browser has said nothing for {SECONDS} s"
             more = os.read(self._answers, 1 << 20)
             assert more, "the browser has ended"
             self._unread += more

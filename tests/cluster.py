@@ -3,8 +3,8 @@
 By hand, to try a profile:  python tests/cluster.py snakemake --profile workflow/profiles/ci --config scale=smoke
 """
 
-import getpass
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -16,6 +16,7 @@ from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun", "munged", "mungekey")
 PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])  # where Debian keeps the daemons
+USER = pwd.getpwuid(os.geteuid()).pw_name  # not what LOGNAME says
 CPUS = max(2, os.cpu_count() or 1)
 # No accounting and no cgroups, which want a database and systemd. Finished jobs stay in the queue for `squeue` to report.
 # config_overrides: the sizes of the node are what is written here, whatever the machine has.
@@ -76,22 +77,29 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        if len(self._daemons) == 3:
-            self.run("scancel", "--user", getpass.getuser(), check=False)
-            self.wait(lambda: not self.run("squeue", "--noheader", check=False), "the jobs to end")
-        for daemon in reversed(self._daemons):
-            daemon.terminate()
-            try:
-                daemon.wait(30)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
-        self._daemons.clear()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            if len(self._daemons) == 3 and not self._dead():
+                self.run("scancel", "--user", USER, check=False)
+                self.wait(lambda: not self.run("squeue", "--noheader", check=False), "the jobs to end", 120)
+        finally:
+            for daemon in reversed(self._daemons):
+                daemon.terminate()
+                try:
+                    daemon.wait(30)
+                except subprocess.TimeoutExpired:
+                    daemon.kill()
+                    daemon.wait()
+            self._daemons.clear()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, *command: str, check: bool = True) -> str:
         done = subprocess.run(
-            command, env=os.environ | self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            env=os.environ | self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
         )
         assert not check or done.returncode == 0, f"{' '.join(command)}: status {done.returncode}\n{done.stdout}"
         return done.stdout.strip()
@@ -105,15 +113,21 @@ class Cluster:
         """The condition's value as soon as it is true. The limit is for what will never come true, not for slow machines."""
         end = time.monotonic() + seconds
         while not (value := condition()):
+            assert not self._dead(), f"while waiting for {what}: {self._dead()}"
             assert time.monotonic() < end, f"waited {seconds} s for {what}"
             time.sleep(pause)
         return value
+
+    def _dead(self) -> str:
+        """The last words of the daemons that have ended."""
+        names = [Path(daemon.args[0]).name for daemon in self._daemons if daemon.poll() is not None]
+        return "\n".join(f"{name} has ended:\n{(self.folder / f'{name}.log').read_text()[-2000:]}" for name in names)
 
     def _start(self) -> None:
         for name in ("state", "spool"):
             (self.folder / name).mkdir()
         ports = _free_ports(2)
-        about = {"host": socket.gethostname(), "user": getpass.getuser(), "ports": ports, "cpus": CPUS}
+        about = {"host": socket.gethostname(), "user": USER, "ports": ports, "cpus": CPUS}
         (self.folder / "slurm.conf").write_text(CONFIG.format(folder=self.folder, **about))
         srun = self.folder / "srun"  # Snakemake's jobs call it without the SLURM_ variables, and so without SLURM_CONF
         srun.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {shutil.which("srun", path=PATH)} "$@"\n')
@@ -123,10 +137,10 @@ class Cluster:
         files = ("socket", "pid", "log", "seed")
         own = [f"--{name}{'' if name == 'socket' else '-file'}={self.folder}/munge.{name}" for name in files]
         self._daemon("munged", "--foreground", "--force", f"--key-file={key}", *own)
-        self.wait((self.folder / "munge.socket").exists, "munged")
+        self.wait((self.folder / "munge.socket").exists, "munged", 120)
         self._daemon("slurmctld", "-D", "-c")
         self._daemon("slurmd", "-D", "-c", "-N", "node")
-        self.wait(lambda: "idle" in self.run("sinfo", "--noheader", "--format=%T", check=False), "an idle node")
+        self.wait(lambda: "idle" in self.run("sinfo", "--noheader", "--format=%T", check=False), "an idle node", 120)
 
     def _daemon(self, name: str, *arguments: str) -> None:
         self._daemons.append(

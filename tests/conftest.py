@@ -2,11 +2,17 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch: results depend on the thread count
 
 import pytest
+from tqdm import tqdm
+
+# Its own lock is a semaphore that forks share: one that is killed while it holds it would stop every later bar.
+tqdm.set_lock(threading.RLock())
+tqdm.monitor_interval = 0  # no thread: forks are made here
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "workflow"))

@@ -75,7 +75,7 @@ class Ssh(Directory):
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self.thread.start()
-        self.server = asyncio.run_coroutine_threadsafe(listen(), self.loop).result()
+        self.server = asyncio.run_coroutine_threadsafe(listen(), self.loop).result(60)
         self.folder.mkdir()
         self.url = f"ssh://somebody@127.0.0.1:{self.server.get_port()}{self.folder}"
         self.settings = {"password": "a secret", "allow_agent": "false"}
@@ -84,7 +84,7 @@ class Ssh(Directory):
     def __exit__(self, *_):
         self.loop.call_soon_threadsafe(self.server.close)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
+        self.thread.join(60)
 
 
 class S3(Directory):

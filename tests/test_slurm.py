@@ -68,10 +68,20 @@ def clone(folder, slurm, tools):
     return clone
 
 
-def coordinator(clone: Clone) -> subprocess.Popen:
-    said = (clone.path / "coordinator.log").open("a")
-    command = ["env", PROFILE, "snakemake", "all"]
-    return subprocess.Popen(command, cwd=clone.path, env=clone.environment(), stdout=said, stderr=said)
+@pytest.fixture
+def coordinator(clone):
+    """A function that starts one; none outlives the test."""
+    started = []
+
+    def start() -> subprocess.Popen:
+        said = (clone.path / "coordinator.log").open("a")
+        command = ["env", PROFILE, "snakemake", "all"]
+        started.append(subprocess.Popen(command, cwd=clone.path, env=clone.environment(), stdout=said, stderr=said))
+        return started[-1]
+
+    yield start
+    for run in started:
+        kill(run)
 
 
 def running(slurm: cluster.Cluster) -> list[str]:
@@ -91,19 +101,19 @@ def training_process(clone: Clone) -> psutil.Process | None:
     return None
 
 
-def test_killed_jobs_and_coordinators(clone, slurm, local):
+def test_killed_jobs_and_coordinators(clone, slurm, coordinator, local):
     # The coordinator dies; the job that it had submitted outlives it, and what that makes is kept.
-    run = coordinator(clone)
+    run = coordinator()
     slurm.wait(lambda: running(slurm), "collect")
     kill(run)
-    slurm.wait(lambda: not running(slurm), "the job without a coordinator")
-    assert list(slurm.jobs().values()) == ["COMPLETED"]
+    slurm.wait(lambda: list(slurm.jobs().values()) == ["COMPLETED"], "the job without a coordinator")
     with clone.executed() as jobs:
         # A training is cancelled (SIGTERM and some seconds, as at its time limit): it saves itself and is submitted again.
-        run = coordinator(clone)
+        run = coordinator()
         process = slurm.wait(lambda: training_process(clone), "the training")
         job = process.environ()["SLURM_JOB_ID"]
-        slurm.wait((clone.path / TRAINING / ".running/epoch_01.safetensors").exists, "its first epoch", pause=0.005)
+        first = clone.path / TRAINING / ".running/epoch_01.safetensors"
+        slurm.wait(lambda: first.exists() or not process.is_running(), "its first epoch", pause=0.005)
         process.suspend()  # until the signal is there; it comes with a SIGCONT
         slurm.run("scancel", job)
         slurm.wait(lambda: "stopped by SIGTERM after step" in (clone.path / LOG).read_text(), "the saved training")

@@ -20,6 +20,7 @@ from announce import say
 
 LOCKS = Path(".snakemake/locks")
 ALIVE = Path(".snakemake/alive")
+LONGEST = 600  # seconds in which SLURM ends a job that was cancelled
 
 _held = None  # open for the life of the process
 
@@ -69,10 +70,15 @@ def describe(workflow) -> None:
 def _cancel_jobs(run: str) -> None:
     """End what is left of the run in SLURM."""
     asked = ["squeue", "--me", "--noheader", "--format=%i", f"--name={run}"]
-    cancelled = False
+    cancelled, end = False, time.monotonic() + LONGEST
     while left := subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=True).stdout.split():
         if not cancelled:
             say(f"An earlier run was killed; SLURM still has {len(left)} of its jobs, which are cancelled first.")
             subprocess.run(["scancel", *left], check=True)
             cancelled = True
+        if time.monotonic() > end:  # a node that does not answer; what Snakemake's own lock is for
+            say(
+                f"They have not ended in {LONGEST} s: {', '.join(left)}. When squeue no longer shows them, run this again."
+            )
+            raise TimeoutError
         time.sleep(1)
