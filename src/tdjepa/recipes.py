@@ -87,7 +87,8 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
     caption = (
         f"Success in percent @ CPU-minutes of training until then. Scale {p.scale}: the first training seed, "
         f"one plan seed, {p.evaluate.episodes} {p.evaluate.manifest} pairs; in the last column all plan seeds and (so many) "
-        "trainings. Minutes as measured where the trainings ran, one thread each; – = not evaluated, or no measured time."
+        "trainings. An earlier epoch is the middle of a falling learning rate: a training that ends there would reach more. "
+        "Minutes as measured where the trainings ran, one thread each; – = not evaluated, or no measured time."
     )
     return Table("recipes", caption, head, body[:-1], left=2)
 
