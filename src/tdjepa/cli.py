@@ -184,10 +184,11 @@ def argument_parser() -> argparse.ArgumentParser:
     verb(
         "verify",
         verbs.verify,
-        "compare results with the committed bands; exit 1 on a failure",
+        "compare results with the committed bands or checksums; exit 1 on a failure",
         params,
         scale,
         BANDS,
+        BYTES,
         WRITE,
     )
     verb(
@@ -251,7 +252,8 @@ TFLOPS = (
 )
 SEED = (("--train-seed",), {"type": int, "help": "the training of the paper's protocol (default: the first)"})
 BANDS = (("--bands",), {"type": Path, "help": "bands file (default workflow/bands/<scale>.yaml)"})
-WRITE = (("--write",), {"action": "store_true", "help": "write the bands from the results that are there"})
+BYTES = (("--bytes",), {"action": "store_true", "help": "compare files with workflow/checksums/<scale>.json instead"})
+WRITE = (("--write",), {"action": "store_true", "help": "write them from the results that are there"})
 ONLY = (("--only",), {"choices": ("tables", "figures", "numbers"), "help": "only this part"})
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
 BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})

@@ -346,9 +346,17 @@ def claims(args):
 def verify(args):
     from tdjepa import layout
     from tdjepa.artefacts import read_json
-    from tdjepa.evidence import bands
+    from tdjepa.evidence import bands, checksums
 
     p = _params(args)
+    if args.bytes:
+        path = Path("workflow", "checksums", f"{p.scale}.json")
+        if args.write:
+            _done(files=checksums.write(p.scale, args.params, path), list=path)
+            return 0
+        equal, text = checksums.compare(p.scale, args.params, path)
+        print(text)
+        return 0 if equal else 1
     stats = read_json(layout.evidence(p.scale))
     path = args.bands or Path("workflow", "bands", f"{p.scale}.yaml")
     if args.write:

@@ -1,0 +1,36 @@
+"""The checksums of one run: its own files pass, others are named, with what may explain them."""
+
+import shutil
+
+from conftest import ROOT
+from tdjepa.cli import main
+
+
+def test_checksums_hold_their_own_files_and_name_others(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    rows = tmp_path / "results/smoke/rows/two_room/tdjepa_3072.parquet"
+    rows.parent.mkdir(parents=True)
+    assert main(["verify", "--scale", "smoke", "--bytes", "--write"]) == 2
+    assert "there are no results of scale smoke" in capsys.readouterr().err
+    rows.write_bytes(b"rows")
+    rows.with_suffix(".card.json").write_text("{}")  # it has a date
+    assert main(["verify", "--scale", "smoke", "--bytes"]) == 2
+    assert "no checksums are committed for this scale" in capsys.readouterr().err
+    assert main(["verify", "--scale", "smoke", "--bytes", "--write"]) == 0
+    capsys.readouterr()
+    assert main(["verify", "--scale", "smoke", "--bytes"]) == 0
+    assert capsys.readouterr().out == "1 of 1 files equal, byte for byte\n"
+    rows.write_bytes(b"Rows")
+    assert main(["verify", "--scale", "smoke", "--bytes"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "differs    results/smoke/rows/two_room/tdjepa_3072.parquet",
+        "0 of 1 files equal, byte for byte",
+    ]
+    (tmp_path / "params.yaml").write_text((tmp_path / "params.yaml").read_text() + "\n# other\n")
+    rows.unlink()
+    assert main(["verify", "--scale", "smoke", "--bytes"]) == 1
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "not there  results/smoke/rows/two_room/tdjepa_3072.parquet",
+        "code or params.yaml are not those of the list: files may differ",
+    ]
