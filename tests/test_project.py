@@ -1,11 +1,17 @@
 """The repository itself: pins, names that two places must agree on, numbers in the README that the pipeline made."""
 
+import json
 import re
 import subprocess
 
 import yaml
 
 from conftest import ROOT
+
+
+def committed(name: str) -> str:
+    done = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 def test_every_dependency_is_pinned_exactly():
@@ -16,15 +22,18 @@ def test_every_dependency_is_pinned_exactly():
 
 def test_the_readme_shows_the_pipelines_own_table():
     """As committed: somebody's own run of the desk scale may differ in the last digit without breaking the README."""
-
-    def committed(name):
-        return subprocess.run(
-            ["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout
-
     made = committed("results/desk/report/summary.md").strip()
     shown = re.search(r"<!-- summary:desk -->\n(.*?)\n?<!-- /summary:desk -->", committed("README.md"), re.DOTALL)
     assert shown[1].strip() == made, "run: tdjepa summary --scale desk --readme README.md, and commit both"
+
+
+def test_the_committed_results_are_within_the_committed_bands(tmp_path):
+    """As committed, too."""
+    from tdjepa.evidence import bands
+
+    (tmp_path / "bands.yaml").write_text(committed("workflow/bands/desk.yaml"))
+    stats = json.loads(committed("results/desk/evidence/stats.json"))
+    assert {result for result, *_ in bands.verify(stats, bands.read(tmp_path / "bands.yaml"))} == {"pass"}
 
 
 def test_no_machine_paths_in_tracked_files():
