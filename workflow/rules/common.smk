@@ -8,6 +8,7 @@ sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
 sys.path.insert(0, os.path.join(workflow.basedir, "src"))
 import announce
 import locks
+import looks
 import phases
 import provenance
 from sources import LEDGER, sources, texts
@@ -53,6 +54,7 @@ elif workflow.remote_exec:
 
 onstart:
     locks.describe(workflow)
+    looks.one_at_a_time(workflow.scheduler)
     announce.start(P, workflow)
 
 
