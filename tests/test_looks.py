@@ -2,8 +2,9 @@
 
 import threading
 
-import looks
 from snakemake.scheduling.job_scheduler import JobScheduler
+
+import looks
 
 
 class Scheduler:
