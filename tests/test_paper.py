@@ -11,7 +11,7 @@ from conftest import ROOT
 from synthetic import everything, results
 from tdjepa import params
 from tdjepa.errors import UserError
-from tdjepa.evidence import claims, judge
+from tdjepa.evidence import claims, judge, published
 from tdjepa.render import pdf
 from tdjepa.render.run import render
 
@@ -86,6 +86,22 @@ def test_every_macro_table_figure_and_citation_exists(empty):
     cited = {key for keys in re.findall(r"\\cite\{([^}]*)\}", TEXT) for key in keys.split(",")}
     known = set(re.findall(r"@\w+\{(\w+),", (ROOT / "paper/references.bib").read_text()))
     assert cited == known
+
+
+def test_at_least_as_good_is_one_published_episode_as_the_text_says():
+    ledger = claims.read(ROOT / "paper/claims.yaml")
+    margins = {test["margin"] for claim in ledger for test in claim["tests"] if test["is"] == "not_below"}
+    assert margins == {100 / published.load()["episodes"]}
+
+
+def test_coverage_is_as_the_text_says():
+    """At worst less than half as far below the nominal level as the plain percentile interval's, of two and more trainings."""
+    lines = re.findall(
+        r"^\| (\d) × .*?\| (\d+) % \| \d+ \| (\d+) % \|", (ROOT / "docs/statistics.md").read_text(), re.M
+    )
+    assert len(lines) > 10
+    ours, percentile = (95 - min(int(line[i]) for line in lines) for i in (1, 2))
+    assert 0 < ours < percentile / 2
 
 
 def test_tables_are_only_input():

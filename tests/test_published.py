@@ -10,6 +10,7 @@ from conftest import ROOT
 from tdjepa import params
 from tdjepa.evidence import paired, published, summary
 from tdjepa.params import ENVS
+from tdjepa.render import recipe
 
 SOURCE = published.load()
 WITH_RATES = [cell for cell in SOURCE["cells"] if "rates" in cell]
@@ -34,6 +35,56 @@ def test_paired_tests_of_the_published_rates_are_scipys():
         t, p = paired.paired_t(summary.plan_seed_means(c.by_pair))
         expected = stats.ttest_rel(a["rates"], b["rates"])
         assert (t, p) == pytest.approx((expected.statistic, expected.pvalue)), (a, b)
+
+
+@pytest.mark.parametrize("row", SOURCE["comparisons"]["rows"], ids=lambda row: f"{row['env']}-{row['a']}-{row['b']}")
+def test_paired_tests_come_out_as_published(row):
+    """The authors' own paired t over plan seeds, from their rates through our comparison."""
+    sides = [published.cell(row["env"], SOURCE["comparisons"]["method"], row[side]) for side in ("a", "b")]
+    cells = [summary.cells(published.as_rows(cell))[0] for cell in sides]
+    differences = summary.plan_seed_means(paired.contrast([(1, cells[0]), (-1, cells[1])]).by_pair)
+    found = (differences.mean(), differences.std(ddof=1))
+    assert found == pytest.approx((row["difference"], row["std"]), rel=1e-5, abs=1e-9)
+    t, p = paired.paired_t(differences)
+    assert (t, p) == ((None, None) if row["t"] is None else pytest.approx((row["t"], row["p"]), rel=1e-5))
+
+
+def test_every_two_costs_of_the_matrix_have_a_published_test():
+    compared = {(row["env"], row["a"], row["b"]) for row in SOURCE["comparisons"]["rows"]}
+    assert compared == {(env, *two) for env in ENVS for two in (("d_psi", "l2"), ("blend", "d_psi"), ("blend", "l2"))}
+    files = {published.cell(env, "tdjepa", cost)["file"] for env, *two in compared for cost in two}
+    assert files == {SOURCE["comparisons"]["file"]}
+
+
+def test_the_full_row_of_the_ablations_is_the_main_checkpoint_with_three_plan_seeds():
+    """What the caption infers from: their means and stds agree in every cost whose rates were published."""
+    for cost in ("blend", "d_psi", "l2"):
+        first = published.cell("push_t", "tdjepa", cost)["rates"][:3]
+        assert [round(np.mean(first), 1), round(np.std(first, ddof=1), 1)] == SOURCE["ablations"]["rows"]["tdjepa"][
+            cost
+        ]
+
+
+def test_failures_by_phase_have_a_population_std():
+    """Three whole numbers of episodes give the printed mean and std over n, and none gives that std over n - 1."""
+    counts = np.array(list(itertools.combinations_with_replacement(range(26), 3)))
+    for cost in ("d_psi", "l2", "blend"):
+        for mean, std in SOURCE["phases"][cost].values():
+            of_mean = counts[np.isclose(counts.mean(1), mean, atol=0.05)]
+            fits = {ddof: np.isclose(of_mean.std(1, ddof=ddof), std, atol=0.05).any() for ddof in (0, 1)}
+            assert fits == {0: True, 1: std == 0}, (cost, mean, std)
+
+
+def test_the_sweep_of_the_blend_names_its_files_and_its_contrary_rerun():
+    sweep = SOURCE["blend_sweep"]
+    runs = [sweep["push_t"], sweep["push_t"]["rerun"], sweep["cube"]]
+    assert len({run["file"] for run in runs}) == 3
+    for run in runs:
+        assert len(run["blend"]) == len(sweep["alphas"])
+        assert run["blend"][-1] == run["l2"]  # a blend with all weight on l2 is l2
+    figure, rerun = runs[:2]
+    assert max(figure["blend"]) > figure["l2"]
+    assert max(rerun["blend"]) == rerun["l2"]
 
 
 def test_training_seeds_come_out_as_in_the_authors_files():
@@ -93,6 +144,7 @@ def test_the_paper_scale_is_the_published_protocol():
     assert p.train.epochs == SOURCE["epoch"] == SOURCE["protocol"]["epochs"]
     assert {env: q.deployed for env, q in p.evaluate.protocol.items()} == SOURCE["deployed"]
     assert {env: q.refinements for env, q in p.evaluate.protocol.items()} == SOURCE["refinements"]
+    assert recipe.texts(p)["Recipe"] == "no difference"
     model = {"patch": p.model.encoder.patch, "latent": p.model.latent, "encoder_depth": p.model.encoder.depth}
     model |= {"position_std": p.model.encoder.position_std, "image": p.collect.two_room.image_size}
     assert model == {key: SOURCE["protocol"][key] for key in model}

@@ -9,7 +9,7 @@ from conftest import ROOT
 from synthetic import everything, results
 from tdjepa import params
 from tdjepa.errors import UserError
-from tdjepa.evidence import claims, judge
+from tdjepa.evidence import claims, judge, published
 from tdjepa.params import ENVS
 from tdjepa.render import (
     captions,
@@ -19,6 +19,7 @@ from tdjepa.render import (
     numbers,
     own_tables,
     planning_figures,
+    recipe,
     summary,
     tables,
     texts,
@@ -223,6 +224,87 @@ def test_sweeps_stand_where_the_paper_has_them(whole):
     assert [bool(point) for point in points] == [True, False, True]
 
 
+def test_the_ablations_have_an_icem_column_and_never_another_solvers_cell(whole):
+    def cells(given):
+        return {row[0]: row[1:] for row in TABLES["ablations"](given).body if row and "reproduced" in row[0]}
+
+    full = next(c for c in whole.stats["cells"] if c["setting"] == "solvers" and c["method"] == "tdjepa_continued")
+    more = {**full, "method": "tdjepa", "id": full["id"].replace("_continued", "")}
+    some = dataclasses.replace(whole, stats={**whole.stats, "cells": [*whole.stats["cells"], more]})
+    for label, row in cells(some).items():
+        assert [cell.cells[0].split("/")[3] for cell in row] == ["cem", "cem", "cem", "icem"], label
+    without_main = [c for c in whole.stats["cells"] if (c["method"], c["setting"]) != ("tdjepa", "main")]
+    some = dataclasses.replace(whole, stats={**whole.stats, "cells": without_main})
+    assert cells(some)["full, reproduced"] == ["not run"] * 4  # and not the blend sweep's first weight
+
+
+def test_a_sweep_on_fewer_seeds_says_so(p):
+    sweep = p.evaluate.sweeps["reacher_protocol"]
+    assert captions.swept_text(p, "reacher_protocol", "Others") == "Others: 1 training seed, 1 plan seed."
+    whole = sweep.model_copy(update={"train_seeds": 3, "plan_seeds": 99})
+    as_many = p.model_copy(update={"evaluate": p.evaluate.model_copy(update={"sweeps": {"all": whole}})})
+    assert captions.swept_text(as_many, "all", "Others") == captions.swept_text(p, "no such", "Others") == ""
+
+
+def test_the_main_caption_says_whose_runs_the_other_rc_aux_has(p):
+    authors = p.model_copy(update={"methods_run": (*p.methods_run, "rc_aux")})
+    assert "RC-aux, its authors' version: 5 runs of theirs" in captions.key_text(authors)
+    assert "runs of theirs" not in captions.key_text(p)
+
+
+def test_the_recipe_in_words_is_the_parameters(p):
+    """Exceptions are named where they are: an environment, a method, or one in the other."""
+    raw = params.read_yaml(ROOT / "params.yaml")
+    raw["scales"]["desk"]["recipes"] = [
+        {"when": {"env": "reacher"}, "train": {"steps_per_epoch": 180}},
+        {"when": {"env": "reacher", "method": "tdjepa"}, "model": {"latent": 10}},
+        {"when": {"env": "push_t"}, "train": {"lr": 0.0015}},
+        {"when": {"method": "lewm"}, "train": {"step_factor": 2.5}, "model": {"predictor": {"dropout": 0.2}}},
+    ]
+    desk = params.resolve(raw, "desk").model_copy(update={"envs": ENVS, "methods_run": ("tdjepa", "lewm")})
+    found = recipe.texts(desk)
+    assert found["Latent"] == "32, for TD-JEPA in Reacher 10"
+    assert found["Patch"] == "16"
+    said = found["Recipe"].split("; ")
+    assert "learning rate 0.002, in Push-T 0.0015 (0.00005)" in said
+    assert "frames whitened (normalised as ImageNet's)" in said
+    assert recipe.steps(desk, "tdjepa") == "85 (Two-Room, Push-T and OGB-Cube), 180 (Reacher) optimiser steps"
+    assert recipe.steps(desk, "lewm").startswith("212 (Two-Room")
+    assert "takes 2.5 times as many" in found["StepFactor"]
+    assert found["DataOrigin"].endswith("carried about at random in 90 %")
+    one = desk.model_copy(update={"envs": ("two_room",), "methods_run": ("lewm",)})
+    assert "dropout 0.2 (0.1)" in recipe.texts(one)["Recipe"]
+    assert "people" not in recipe.texts(one)["DataOrigin"]
+    paper = recipe.texts(params.load(ROOT / "params.yaml", "paper"))
+    assert (paper["DataOrigin"], paper["StepFactor"][:28]) == (
+        "those of Two-Room are the released ones",
+        "LeWM takes as many epochs as",
+    )
+    assert macros(numbers.text(inputs.read(**NOTHING, params=desk)))["Latent"] == "32, for TD-JEPA in Reacher 10"
+
+
+# Tables whose reproduced numbers are all successes or failures of plans
+PLANS = ("main", "literature", "ablations", "navigation", "phases", "geometry", "contact_gates", "reacher_protocol")
+PLANS += ("cost_matrix", "floors", "training_seeds", "split_leak")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_reproduced_success_leads_to_its_rows(whole, name):
+    """The page promises it."""
+    table, known = TABLES[name](whole), {cell["id"] for cell in whole.stats["cells"]}
+    others = {row["label"] for row in published.load()["literature"]["rows"]}
+    found = [
+        text
+        for row in table.body
+        if row and "published" not in row[0] and row[0] not in others
+        for head, text in zip(table.head[table.left :], row[table.left :], strict=True)
+        if "ublished" not in head and text not in ("", "–", "not run")
+    ]
+    assert found
+    assert [text for text in found if not getattr(text, "cells", ())] == []
+    assert {cell for text in found for cell in text.cells} <= known
+
+
 def test_phases_and_geometry_by_hand(whole):
     rows = whole.rows[
         (whole.rows["env"] == "push_t") & (whole.rows["method"] == "tdjepa") & (whole.rows["cost"] == "l2")
@@ -262,6 +344,28 @@ def test_the_epoch_curve_is_the_first_seeds(found, p):
     assert points[0][1] == pytest.approx(100 * rows["success"].mean(), abs=1e-3)
 
 
+def test_the_curve_of_a_cost_that_only_a_sweep_follows(whole, p):
+    """Earlier epochs from <environment>_epochs, the last from the protocol; of all, the first training and plan seed."""
+    last = whole.cell("cube", "tdjepa", "blend")
+    early = {**last, "setting": "cube_epochs", "train_seeds": [3072], "plan_seeds": [p.evaluate.plan_seeds[0]]}
+    cells = [{**early, "epoch": e, "rates": [[10.0 * e]], "n_episodes": 50} for e in (1, 4, last["epoch"])]
+    other = {**cells[0], "setting": "blend", "epoch": 2}
+    some = dataclasses.replace(whole, stats={**whole.stats, "cells": [*whole.stats["cells"], *cells, other]})
+    first = last["rates"][0][last["plan_seeds"].index(p.evaluate.plan_seeds[0])]
+    expected = [(1, 10.0, 50), (4, 40.0, 50), (last["epoch"], first, last["n_episodes"])]
+    assert planning_figures.curve(some, "cube", "tdjepa", "blend") == expected
+
+
+def test_the_weight_of_the_blend_is_drawn_for_the_first_run_with_the_published_rerun(whole, p):
+    lines = figures.draw(figures.ALL["offline"], whole).axes[1].get_lines()
+    drawn = {line.get_label(): dict(zip(*map(list, line.get_data()), strict=True)) for line in lines}
+    main = whole.cell("push_t", "tdjepa", "blend")
+    cell = whole.swept("push_t", "tdjepa", cost="blend", alpha=0.0)
+    assert main["n_train_seeds"] > 1
+    assert drawn["Push-T, reproduced"][0.0] == planning_figures.first_run(whole, cell) == cell["rates"][0][-1]
+    assert list(drawn["Push-T, published rerun"].values()) == [70, 74, 72, 72, 74, 76, 72, 76]
+
+
 def test_the_summary_fits_a_screen(found, tmp_path):
     text = summary.terminal(found, tmp_path)
     assert len(text.splitlines()) <= 24
@@ -287,6 +391,13 @@ def test_figures_show_what_was_run(found, nothing):
         # three environments are missing in the bars, nobody swept the blend, ablations are Push-T's; a diagram needs no results
         assert ("not run" in words(name, found)) == (name in ("cost_matrix", "offline", "variants"))
     assert "TD-JEPA, published" in words("epoch_curve", nothing)
+    assert "published" not in words("alignment", found)  # of Push-T only
+
+
+def test_the_published_correlations_stand_in_their_panels(whole):
+    panels = figures.draw(figures.ALL["alignment"], whole).axes
+    texts_ = {ax.get_ylabel().split(" of ")[1]: [t.get_text() for t in ax.texts] for ax in panels}
+    assert texts_ == {"LeWM": [r"published: $\rho$ = 0.65"], "TD-JEPA": [r"published: $\rho$ = 0.95"]}
 
 
 def test_plain_text_becomes_latex():

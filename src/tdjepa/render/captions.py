@@ -27,11 +27,25 @@ def seeds_text(params: Params) -> str:
 
 def key_text(params: Params) -> str:
     """What the signs beside a success rate mean; once, in the main table."""
+    own = f" ({method_label(params, 'rc_aux')}: {published.load()['rc_aux_own']['runs']} runs of theirs)"
+    own = own if "rc_aux" in params.methods_run else ""
     return (
         f"{seeds_text(params).split(';')[0]}. Mean ± sample std over plan seeds [{100 * params.judge.level:g} % interval "
         f"over training seeds, plan seeds and episodes]; † fewer rows than planned. Published: one training seed, "
-        f"{len(published.load()['plan_seeds'])} plan seeds, ± over them."
+        f"{len(published.load()['plan_seeds'])} plan seeds, ± over them{own}."
     )
+
+
+def swept_text(params: Params, sweep: str, what: str) -> str:
+    """On how many seeds the cells of a sweep rest, where that is fewer than the protocol's."""
+    planned = params.evaluate.sweeps.get(sweep)
+    if planned is None:
+        return ""
+    seeds = [(planned.train_seeds, params.train_seeds), (planned.plan_seeds, params.evaluate.plan_seeds)]
+    if all(first >= len(known) for first, known in seeds):
+        return ""
+    train, plan = (min(first, len(known)) for first, known in seeds)
+    return f"{what}: {count(train, 'training seed')}, {count(plan, 'plan seed')}."
 
 
 def protocol_text(params: Params, env: str) -> str:
@@ -44,8 +58,8 @@ def protocol_text(params: Params, env: str) -> str:
     except UserError:  # planned, but this version cannot run it
         success = ""
     return (
-        f"{ENVS[env]}: {SOLVERS.get(p.solver, p.solver)}, {count(p.refinements, 'refinement')} of {planner.candidates} "
-        f"candidates, w = {p.w:g}{success}."
+        f"{ENVS[env]}: {SOLVERS.get(p.solver, p.solver)}, {count(p.refinements, 'refinement')} of "
+        f"{p.planner.get('candidates', planner.candidates)} candidates, w = {p.w:g}{success}."
     )
 
 
@@ -100,6 +114,6 @@ def _captions() -> dict[str, str]:
 def caption(params: Params, name: str, **more) -> str:
     """The caption of a table, its numbers filled in from the parameters."""
     try:
-        return _captions()[name].format_map(_Values(params, **more))
+        return _captions()[name].format_map(_Values(params, **more)).strip()
     except KeyError as error:
         raise UserError(f"captions.yaml: {name}: there is nothing called {error} to fill in") from None

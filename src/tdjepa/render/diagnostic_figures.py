@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tdjepa.evidence import alignment
+from tdjepa.evidence import alignment, published
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import ENVS, main_methods, method_label
 from tdjepa.render.style import (
@@ -24,7 +24,8 @@ from tdjepa.render.style import (
 
 
 def alignment_scatter(inputs: Inputs) -> Figure:
-    """Cost against step gap on held-out pairs, as the paper's Figure 1: LeWM's l2 beside TD-JEPA's d_psi."""
+    """Cost against step gap on held-out pairs, as the paper's Figure 1: LeWM's l2 beside TD-JEPA's d_psi. In the corner: what
+    is published."""
     envs = envs_with(inputs.pairs, inputs)
     in_a_row = min(2, len(envs))  # environments, of two panels each
     figure, axes = grid(-(-len(envs) // in_a_row), 2 * in_a_row, in_a_row * PAGE / 2, 1.2)
@@ -41,7 +42,10 @@ def alignment_scatter(inputs: Inputs) -> Figure:
 
 def _scatter(ax: Axes, inputs: Inputs, env: str, method: str, measure: str) -> None:
     seed = inputs.params.train_seeds[0]
-    p = inputs.pairs
+    p, printed = inputs.pairs, published.load()["gap"]
+    if env == printed["env"]:
+        where = {"transform": ax.transAxes, "va": "top", "fontsize": 6, "zorder": 3}
+        ax.text(0.03, 0.99, rf"published: $\rho$ = {printed[method][measure]:.2f}", **where)
     part = p[(p["env"] == env) & (p["method"] == method) & (p["train_seed"] == seed)].dropna(subset=[measure])
     rho = inputs.rank(env, method, measure, train_seed=seed)  # of the seed that is drawn
     if part.empty or rho is None:

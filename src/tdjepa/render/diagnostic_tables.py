@@ -40,7 +40,8 @@ def phases(inputs: Inputs) -> Table:
         row = [cost_text(p, cost)]
         for phase in ("before", "after"):
             values = None if ours is None else [v for v in (ours[phase], ours[f"{phase}_std"]) if v is not None]
-            row += [mean_std(source[cost][phase]), NOT_RUN if ours is None else mean_std(values, d)]
+            text = NOT_RUN if ours is None else mean_std(values, d)
+            row += [mean_std(source[cost][phase]), _traced(text, inputs.cell(env, "tdjepa", cost))]
         body.append(row)
     text = caption(p, "phases", env=ENVS[env], place=source["place"])
     head = ["Plan cost", "Before contact, published", "reproduced", "After contact, published", "reproduced"]
@@ -58,7 +59,12 @@ def geometry(inputs: Inputs) -> Table:
         printed = source[stratum]
         ours = {cost: found.get((env, "tdjepa", cost, stratum)) for cost in COSTS}
         gap = None if None in (ours["l2"], ours["d_psi"]) else ours["l2"] - ours["d_psi"]
-        texts = [NOT_RUN if value is None else number(value, d) for value in (*ours.values(), gap)]
+        cells = {cost: inputs.cell(env, "tdjepa", cost) for cost in COSTS}
+        behind = [*([cell] for cell in cells.values()), [cells["l2"], cells["d_psi"]]]
+        texts = [
+            NOT_RUN if value is None else _traced(number(value, d), *of_value)
+            for value, of_value in zip((*ours.values(), gap), behind, strict=True)
+        ]
         body.append(
             [
                 f"{label}, published",
@@ -73,6 +79,11 @@ def geometry(inputs: Inputs) -> Table:
     text = caption(p, "geometry", median=NOT_RUN if median is None else number(median, 1), **values)
     head = ["Starts", *(cost_text(p, cost) for cost in COSTS), "ℓ₂ − d_ψ"]
     return Table("geometry", text, head, body[:-1], wide=True)
+
+
+def _traced(text: str, *cells: dict | None) -> str:
+    """The text, standing for the cells whose rows it was counted in."""
+    return text if text == NOT_RUN or None in cells else Traced(text, *(cell["id"] for cell in cells))
 
 
 def rank_epochs(inputs: Inputs) -> Table:

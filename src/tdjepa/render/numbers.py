@@ -12,8 +12,7 @@ from typing import NamedTuple
 from tdjepa.artefacts import write_text
 from tdjepa.evidence import published
 from tdjepa.evidence.names import SPLITS
-from tdjepa.params import train_slice
-from tdjepa.render import summary
+from tdjepa.render import recipe, summary
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import ENVS, FLOORS, NOT_RUN, SOLVERS, methods
 from tdjepa.render.table import latex
@@ -75,7 +74,6 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
         "Episodes": p.evaluate.episodes,
         "Manifest": p.evaluate.manifest,
         "Epochs": p.train.epochs,
-        "Batch": p.train.batch,
         "Budget": p.evaluate.budget,
         "GoalOffset": p.mine.goal_offset,
         "Frameskip": p.mine.frameskip,
@@ -89,22 +87,15 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
         "PlanHistory": p.evaluate.planner.history,
         "TrainHistory": p.model.predictor.history,
         "BlendWeight": f"{p.evaluate.blend:g}",
-        "Latent": p.model.latent,
-        "Patch": p.model.encoder.patch,
-        "EncoderDepth": p.model.encoder.depth,
-        "EncoderWidth": p.model.encoder.width,
-        "PositionStd": f"{p.model.encoder.position_std:g}",
         "RankPairs": f"{p.mine.pairs:,}",
         "TrainShare": f"{100 * p.mine.split.train:g} %",
         "Resamples": f"{p.judge.bootstrap:,}",
         "Level": f"{100 * p.judge.level:g} %",
+        **recipe.texts(p),
     }
     for method in _all_methods(inputs):
-        known = method in p.methods
-        values[f"{camel(method)}Window"] = p.methods[method].window if known else NOT_RUN
-        steps = train_slice(p, p.envs[0], method, p.train_seeds[0]).train.steps if known else None
-        words = {None: NOT_RUN, 0: "every window once"}
-        values[f"{camel(method)}Steps"] = words.get(steps, f"{steps} optimiser steps")
+        values[f"{camel(method)}Window"] = p.methods[method].window if method in p.methods else NOT_RUN
+        values[f"{camel(method)}Steps"] = recipe.steps(p, method)
     for name, value in values.items():
         yield Macro(name, str(value), f"params.yaml, scale {p.scale}")
     yield Macro("PublishedPlanSeeds", str(len(source["plan_seeds"])), "published.yaml: plan_seeds")

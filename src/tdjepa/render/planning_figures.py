@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tdjepa.evidence import published
+from tdjepa.evidence.names import MAIN
 from tdjepa.render.inputs import Inputs, seed_means
 from tdjepa.render.labels import COSTS, ENVS, NOT_RUN, method_label, methods, planned_cost
 from tdjepa.render.style import (
@@ -27,17 +28,26 @@ from tdjepa.render.style import (
 
 
 def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
-    """(epoch, percent, episodes) of the first training and plan seed under the published protocol."""
-    p, out = inputs.params, []
-    for cell in inputs.stats["cells"]:
-        if (cell["env"], cell["method"], cell["cost"], cell["setting"]) != (env, method, cost, "main"):
-            continue
-        if p.train_seeds[0] in cell["train_seeds"] and p.evaluate.plan_seeds[0] in cell["plan_seeds"]:
-            t = cell["train_seeds"].index(p.train_seeds[0])
-            rate = cell["rates"][t][cell["plan_seeds"].index(p.evaluate.plan_seeds[0])]
-            if rate is not None:
-                out.append((cell["epoch"], rate, cell["n_episodes"]))
-    return sorted(out)
+    """(epoch, percent, episodes) of the first training and plan seed under the published protocol.
+
+    Costs that the protocol follows at its end only have their earlier epochs in a sweep, <environment>_epochs.
+    """
+    points = {}
+    for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
+        for cell in inputs.stats["cells"]:
+            if (cell["env"], cell["method"], cell["cost"], cell["setting"]) == (env, method, cost, setting):
+                rate = first_run(inputs, cell)
+                if rate is not None:
+                    points[cell["epoch"]] = (cell["epoch"], rate, cell["n_episodes"])
+    return sorted(points.values())
+
+
+def first_run(inputs: Inputs, cell: dict) -> float | None:
+    """A cell's percent for the first training and plan seed; None where it lacks them."""
+    train, plan = inputs.params.train_seeds[0], inputs.params.evaluate.plan_seeds[0]
+    if train not in cell["train_seeds"] or plan not in cell["plan_seeds"]:
+        return None
+    return cell["rates"][cell["train_seeds"].index(train)][cell["plan_seeds"].index(plan)]
 
 
 def epoch_curve(inputs: Inputs) -> Figure:
@@ -123,7 +133,8 @@ def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: bool) -> None:
 
 
 def offline(inputs: Inputs) -> Figure:
-    """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend."""
+    """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend; faint:
+    a second run of the same checkpoint in the authors' files, which their figure leaves out."""
     figure, axes = grid(1, 2, PAGE, 1.65)
     _offline_epochs(axes[0, 0], inputs)
     _blend_sweep(axes[0, 1], inputs)
@@ -155,19 +166,14 @@ def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
     source, found = published.load()["blend_sweep"], False
     colours = {"push_t": ("#0072B2", "o"), "cube": ("#D55E00", "s")}
     for env, (colour, marker) in colours.items():
-        label = f"{ENVS[env]}, published"
-        ax.plot(
-            source["alphas"],
-            source[env]["blend"],
-            color=colour,
-            marker=marker,
-            mfc="white",
-            ls=":",
-            lw=0.9,
-            label=label,
-        )
+        published_look = {"color": colour, "marker": marker, "mfc": "white", "ls": ":", "lw": 0.9}
+        ax.plot(source["alphas"], source[env]["blend"], label=f"{ENVS[env]}, published", **published_look)
+        if "rerun" in source[env]:
+            again = source[env]["rerun"]["blend"]
+            ax.plot(source["alphas"], again, label=f"{ENVS[env]}, published rerun", alpha=0.4, **published_look)
         cells = [(a, inputs.swept(env, "tdjepa", cost="blend", alpha=float(a))) for a in source["alphas"]]
-        points = [(a, cell["mean"]) for a, cell in cells if cell is not None]
+        points = [(a, first_run(inputs, cell)) for a, cell in cells if cell is not None]
+        points = [(a, rate) for a, rate in points if rate is not None]
         if points:
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, ls="-", label=f"{ENVS[env]}, reproduced")
             found = True
@@ -219,7 +225,7 @@ def _trainings(ax: Axes, y: float, cell: dict | None, looks: tuple) -> None:
 
 def variants(inputs: Inputs) -> Figure:
     """The full model and what is left when a part is taken away, by plan cost, with intervals; open marks: the paper's
-    Table 4, where the full model was not continued."""
+    Table 4, where the full model seems not to be continued."""
     source = published.load()["ablations"]
     env, printed = source["env"], source["rows"]
     names = ["tdjepa", "tdjepa_continued", *(m for m in printed if m != "tdjepa")]

@@ -6,7 +6,7 @@ from pathlib import Path
 from tdjepa.artefacts import write_text
 from tdjepa.evidence import published
 from tdjepa.render import diagnostic_tables, own_tables
-from tdjepa.render.captions import caption
+from tdjepa.render.captions import caption, swept_text
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, FLOORS, cost_text, method_label, methods, planned_cost
 from tdjepa.render.table import RULE, Strong, Table
@@ -87,7 +87,7 @@ def ablations(inputs: Inputs) -> Table:
     env, columns, labels = source["env"], source["columns"], source["labels"]
     first, *rest = source["rows"]
     names = {first: labels[first], "tdjepa_continued": "full, continued", **{m: labels[m] for m in rest}}
-    found = {m: [inputs.swept(env, m, solver=s, cost=cost) for s, cost in columns.values()] for m in names}
+    found = {m: [_with_solver(inputs, env, m, *column) for column in columns.values()] for m in names}
     winners = [clear_winner([cells[i] for cells in found.values()]) for i in range(len(columns))]
     body = []
     for method, label in names.items():
@@ -95,9 +95,18 @@ def ablations(inputs: Inputs) -> Table:
         if printed:
             body += [RULE, [f"{label}, published", *(mean_std(printed[column]) for column in columns)]]
         body.append([f"{label}, reproduced", *reproduced_row(inputs, found[method], winners)])
-    text = caption(p, "ablations", env=ENVS[env], place=source["place"])
+    swept = swept_text(p, "solvers", "The iCEM column")
+    text = caption(p, "ablations", env=ENVS[env], place=source["place"], swept=swept)
     head = ["Variant", *(f"{'iCEM, ' if solver == 'icem' else ''}{cost_text(p, c)}" for solver, c in columns.values())]
     return Table("ablations", text, head, body[1:], wide=True)
+
+
+def _with_solver(inputs: Inputs, env: str, method: str, solver: str, cost: str) -> dict | None:
+    """The protocol's cell if that is its solver, else a sweep's."""
+    protocol = inputs.params.evaluate.protocol.get(env)
+    if protocol and protocol.solver == solver:
+        return inputs.cell(env, method, cost)
+    return inputs.swept(env, method, solver=solver, cost=cost)
 
 
 def navigation(inputs: Inputs) -> Table:
@@ -162,7 +171,8 @@ def reacher_protocol(inputs: Inputs) -> Table:
         setting = f"{row['solver'].replace('cem', 'CEM')}-{row['refinements']}, w = {row['w']:g}"
         printed = [number(row["tdjepa"], 0), number(row["lewm"], 0)]
         body.append([setting, *printed, *(reproduced_text(inputs, cell) for cell in planned)])
-    text = caption(p, "reacher_protocol", env=ENVS[env], place=source["place"])
+    swept = swept_text(p, "reacher_protocol", "Settings other than the protocol's")
+    text = caption(p, "reacher_protocol", env=ENVS[env], place=source["place"], swept=swept)
     names = [method_label(p, m) for m in ("tdjepa", "lewm")]
     head = ["Protocol", *(f"{name}, published" for name in names), *(f"{name}, reproduced" for name in names)]
     return Table("reacher_protocol", text, head, body, wide=True)
