@@ -271,7 +271,8 @@ def test_the_recipe_in_words_is_the_parameters(p):
     assert recipe.steps(desk, "tdjepa") == "85 (Two-Room, Push-T and OGB-Cube), 180 (Reacher) optimiser steps"
     assert recipe.steps(desk, "lewm").startswith("212 (Two-Room")
     assert "takes 2.5 times as many" in found["StepFactor"]
-    assert found["DataOrigin"].endswith("carried about at random in 90 %")
+    assert found["DataOrigin"].endswith("carried about at random in 90 % of the episodes")
+    assert "expectation" in found["TemporalPairs"]
     one = desk.model_copy(update={"envs": ("two_room",), "methods_run": ("lewm",)})
     assert "dropout 0.2 (0.1)" in recipe.texts(one)["Recipe"]
     assert "people" not in recipe.texts(one)["DataOrigin"]
@@ -279,6 +280,7 @@ def test_the_recipe_in_words_is_the_parameters(p):
     assert recipe.texts(paper)["DataOrigin"] == "those of Two-Room and OGB-Cube are the released ones"
     assert recipe.texts(paper)["StepFactor"].startswith("LeWM takes as many epochs as TD-JEPA")
     assert recipe.steps(paper, "lewm") == "every window once"
+    assert recipe.texts(paper)["TemporalPairs"] == "so does ours at this scale"
     assert macros(numbers.text(inputs.read(**NOTHING, params=desk)))["Latent"] == "32, for TD-JEPA in Reacher 10"
 
 

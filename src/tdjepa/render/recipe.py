@@ -50,6 +50,7 @@ def texts(p: Params) -> dict[str, str]:
         "Image": by_env({env: str(getattr(p.collect, env).image_size) for env in p.envs}),
         "Recipe": differences(p, trained),
         "StepFactor": step_factor(p),
+        "TemporalPairs": temporal_pairs(trained),
         "DataOrigin": data_origin(p),
     }
 
@@ -78,6 +79,16 @@ def step_factor(p: Params) -> str:
     return f"LeWM, whose steps are cheaper, takes {by_env(factors)} times as many as TD-JEPA, for equal CPU time"
 
 
+def temporal_pairs(trained: Mapping[Where, TrainSlice]) -> str:
+    """How the temporal loss is estimated by the methods that have it."""
+    if {t.method.terms.temporal.pairs for t in trained.values() if t.method.terms.temporal} <= {"one"}:
+        return "so does ours at this scale"
+    return (
+        "at this scale ours is its expectation over that draw, all pairs weighted by their probability: the same "
+        "objective with less noise a step"
+    )
+
+
 def data_origin(p: Params) -> str:
     """Which demonstrations are made here, by whom, and which are the released files."""
     made = [env for env in p.envs if p.collect.source[env] == "generated"]
@@ -86,7 +97,8 @@ def data_origin(p: Params) -> str:
     if "push_t" in made:
         said.append("Push-T's by scripts instead of people")
     if "cube" in made and p.collect.cube.carry_share:
-        said.append(f"OGB-Cube's with the cube carried about at random in {100 * p.collect.cube.carry_share:g} %")
+        share = f"{100 * p.collect.cube.carry_share:g} %"
+        said.append(f"OGB-Cube's with the cube carried about at random in {share} of the episodes")
     if taken:
         said.append(f"those of {listed(taken)} are the released ones")
     return ", ".join(said)
