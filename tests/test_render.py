@@ -255,6 +255,8 @@ def test_the_main_caption_says_whose_runs_the_other_rc_aux_has(p):
 def test_the_recipe_in_words_is_the_parameters(p):
     """Exceptions are named where they are: an environment, a method, or one in the other."""
     raw = params.read_yaml(ROOT / "params.yaml")
+    raw["scales"]["desk"]["train"] |= {"steps_per_epoch": 85, "lr": 0.002}
+    raw["scales"]["desk"]["model"] |= {"latent": 32, "normalisation": "whitened"}
     raw["scales"]["desk"]["recipes"] = [
         {"when": {"env": "reacher"}, "train": {"steps_per_epoch": 180}},
         {"when": {"env": "reacher", "method": "tdjepa"}, "model": {"latent": 10}},
