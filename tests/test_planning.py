@@ -59,7 +59,7 @@ def bowl(target):
     [
         ("cem", 30, {}, 0.05),
         ("icem", 30, {}, 0.05),
-        ("mppi", 300, {"temperature": 0.05, "std": 0.3}, 0.2),  # its noise never shrinks
+        ("mppi", 60, {"temperature": 0.05, "std": 0.1}, 0.05),  # its noise never shrinks
         ("gradient", 30, {"step_size": 0.25, "candidates": 4}, 0.001),  # a step of 1 jumps across this bowl for ever
     ],
 )
