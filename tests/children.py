@@ -1,7 +1,8 @@
 """Functions in processes of their own: what they say is kept, and nobody waits for one without end.
 
 A child is a fork of a server that has loaded what it needs, so it costs little; a fork of the process of the tests could wait
-for ever for a lock that one of its threads holds.
+for ever for a lock that one of its threads holds. The server's only thread beside its first is that of pyarrow's jemalloc, which
+knows of forks.
 """
 
 import faulthandler

@@ -197,6 +197,7 @@ def told_to_stop_in(module: str, name: str, sent: int, argv: list[str]) -> None:
         return function(*args)
 
     setattr(module, name, interrupted)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background of a shell have it ignored
     sys.exit(cli.main(argv))
 
 
