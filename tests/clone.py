@@ -4,12 +4,16 @@ import functools
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
+
+from children import LIMIT
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = (".git", ".venv", ".snakemake", "data", "results", "dvc.lock", ".pytest_cache", ".ruff_cache", ".hypothesis")
@@ -47,10 +51,32 @@ class Clone:
     def run(self, *command: str, status: int = 0) -> str:
         """What the command says; it must end with that status."""
         done = subprocess.run(
-            command, cwd=self.path, env=self.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            cwd=self.path,
+            env=self.environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT,
         )
         assert done.returncode == status, f"{' '.join(command)}: status {done.returncode}\n{done.stdout}"
         return done.stdout
+
+    @contextmanager
+    def running(self, *command: str, until, said=None):
+        """The command at work: `until()` is true, or it has ended. After the block it ends by itself, or the test fails."""
+        out = {"stdout": said, "stderr": said}
+        with subprocess.Popen(command, cwd=self.path, env=self.environment(), start_new_session=True, **out) as run:
+            try:
+                end = time.monotonic() + LIMIT
+                while run.poll() is None and not until():
+                    assert time.monotonic() < end, f"{' '.join(command)}: not at work after {LIMIT} s"
+                    time.sleep(0.005)
+                yield run
+                run.wait(LIMIT)
+            finally:
+                if run.poll() is None:
+                    os.killpg(run.pid, signal.SIGKILL)
 
     def environment(self) -> dict[str, str]:
         """The tools beside this Python; nothing of the user's own settings."""

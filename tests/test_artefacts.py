@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from children import LIMIT
 from tdjepa import artefacts, params
 from tdjepa.errors import UserError
 
@@ -66,7 +67,7 @@ def test_no_space_for_a_whole_artefact(verb, smoke, data, trained, tmp_path):
     arguments += [part for name in wanted for part in (f"--{name}", str(files[name]))]
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); "
     code += "from tdjepa.cli import main; sys.exit(main(sys.argv[1:]))"
-    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=LIMIT)
     assert result.returncode == 2, result.stderr
     assert "no space left to write it" in result.stderr
     assert "Traceback" not in result.stderr
@@ -87,7 +88,7 @@ with publish(sys.argv[1]) as temporary:
     writer = subprocess.Popen([sys.executable, "-c", code, str(target)], stdout=subprocess.PIPE)
     assert writer.stdout.readline() == b"writing\n"
     writer.send_signal(signal.SIGKILL)
-    writer.wait()
+    writer.wait(60)
     assert not target.exists()
     assert len(list(tmp_path.iterdir())) == 1  # a hidden temporary
     artefacts.sweep(target)

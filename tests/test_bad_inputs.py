@@ -8,10 +8,7 @@ import contextlib
 import copy
 import json
 import math
-import multiprocessing
-import os
 import pickle
-import resource
 import shutil
 from datetime import date
 from pathlib import Path, PurePosixPath
@@ -27,17 +24,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import phases
+from children import Child
 from conftest import ROOT
+from readers import open_each, read_rows, use_episodes
 from synthetic import outcomes
 from tdjepa import artefacts, params
 from tdjepa.data import store
-from tdjepa.data.chunked import create_chunked, open_store
+from tdjepa.data.chunked import create_chunked
 from tdjepa.errors import UserError
 from tdjepa.evidence import rows
 from tdjepa.mining import manifest, split
 from tdjepa.streams import stream
 
-FORK = multiprocessing.get_context("fork")
 FILES = 1000  # damaged ones of each kind
 MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 ODD = st.one_of(
@@ -242,37 +240,16 @@ def test_json_that_is_none(tmp_path):
 
 
 def outcomes_of(opened, files: list[Path], folder: Path) -> list[str]:
-    """ "" or the message of the UserError for each file; a child process opens them, within 4 GB and 60 s of CPU time."""
-    said = folder / "said"
-    said.unlink(missing_ok=True)
-
-    def work():
-        resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-        resource.setrlimit(resource.RLIMIT_AS, (used() + (4 << 30),) * 2)
-        with open(said, "ab", buffering=0) as log:
-            for path in files:
-                try:
-                    opened(path)
-                    answer = ""
-                except UserError as error:
-                    answer = str(error)
-                log.write(pickle.dumps(answer))
-        os._exit(0)  # nothing of the parent's is ended twice
-
-    child = FORK.Process(target=work)
-    child.start()
-    child.join()
-    answers = []
-    with open(said, "rb") as log:
-        while log.peek():
-            answers.append(pickle.load(log))
-    assert child.exitcode == 0, f"{files[len(answers)]}: exit {child.exitcode}"
+    """ "" or the message of the UserError for each file; a child process opens them (readers.py)."""
+    log = folder / "answers"
+    log.write_bytes(b"")
+    child = Child(open_each, opened, files, log, said=folder / "said")
+    status, answers = child.wait(), []
+    with open(log, "rb") as file:
+        while file.peek():
+            answers.append(pickle.load(file))
+    assert status == 0, f"{files[len(answers)]}: exit {status}\n{child.said.read_text()}"
     return answers
-
-
-def used() -> int:
-    """Bytes of address space of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def damage(whole: bytes, rng: np.random.Generator) -> bytes:
@@ -310,7 +287,7 @@ def rows_file(tmp_path_factory):
 
 def test_damaged_row_files(rows_file, tmp_path):
     files = damaged(rows_file.read_bytes(), "rows.parquet", FILES, tmp_path)
-    answers = outcomes_of(lambda path: rows.read([path]), files, tmp_path)
+    answers = outcomes_of(read_rows, files, tmp_path)
     refused = [clear(UserError(answer)) for answer in answers if answer]
     assert len(refused) > FILES / 2  # others differ in a value that may be so, or in bytes that nobody reads
     assert all("parquet" in line for line in refused)
@@ -384,18 +361,9 @@ def episodes_file(request, tmp_path_factory):
     return path
 
 
-def used_up(path: Path) -> None:
-    """Open an episodes file and take from it what training and evaluation take."""
-    data = open_store(path)
-    data.row(np.arange(data.episodes), data.length - 1)
-    data.action_statistics(np.arange(data.episodes))
-    for row in range(len(data.pixels)):
-        assert data.pixels[row].shape == (*data.pixels.shape[1:],)
-
-
 def test_damaged_episodes(episodes_file, tmp_path):
     files = damaged(episodes_file.read_bytes(), episodes_file.name, FILES, tmp_path)
-    answers = outcomes_of(used_up, files, tmp_path)
+    answers = outcomes_of(use_episodes, files, tmp_path)
     refused = [clear(UserError(answer)) for answer in answers if answer]
     assert len(refused) > FILES / 4  # half of a plain file are frames, which may hold anything
     for path, answer in zip(files, answers, strict=True):
@@ -456,7 +424,7 @@ def test_episodes_with_other_columns(name, episodes_file, tmp_path):
         shutil.copyfile(episodes_file, files[-1])
         with h5py.File(files[-1], "a") as file:
             change(file, name)
-    answers = outcomes_of(used_up, files, tmp_path)
+    answers = outcomes_of(use_episodes, files, tmp_path)
     for path, answer in zip(files, answers, strict=True):
         assert answer, path.name
         assert clear(UserError(answer)).startswith(f"{path}: ")

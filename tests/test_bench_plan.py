@@ -1,8 +1,11 @@
 """The planning benchmarks measure the same thing on both sides."""
 
+import json
+
 import pytest
 
-from tdjepa.bench import plan
+from tdjepa import evaluation, params, torchvision_shim
+from tdjepa.bench import evaluate, plan
 
 
 @pytest.fixture
@@ -20,3 +23,36 @@ def test_both_sides_find_the_same_plan(small, monkeypatch):
     assert found["difference"] < 1e-5
     assert found["ratio"] > 0
     assert 0 < found["share_of_matmul_peak"] < 2
+
+
+def test_both_sides_evaluate_the_same_episodes(smoke, monkeypatch):
+    torchvision_shim.ensure()
+    import stable_worldmodel as swm
+
+    ours, theirs, played = [], [], []
+    run, library = evaluation.run, swm.World.evaluate
+
+    def recorded(*args):
+        ours.append(run(*args))
+        return ours[-1]
+
+    def of_library(world, **given):
+        theirs.append(list(zip(given["episodes_idx"], given["start_steps"], strict=True)))
+        found = library(world, **given)
+        played.append(len(found["episode_successes"]))
+        return found
+
+    monkeypatch.setattr(params, "load", lambda *_: smoke)
+    monkeypatch.setattr(evaluation, "run", recorded)
+    monkeypatch.setattr(swm.World, "evaluate", of_library)
+    for name, value in {"SIZE": 32, "COLLECTED": 40, "EPISODES": 3}.items():
+        monkeypatch.setattr(evaluate, name, value)
+    found = json.loads(json.dumps(evaluate.run()))
+    numbers = ("ratio", "ours", "reference", "success", "reference_success")
+    assert set(found) == {"bench", "unit", "planner", *numbers}
+    assert found["planner"] == "icem 24 x 2"
+    assert all(found[name] >= 0 for name in numbers)
+    assert played == [3, 3]
+    for table, entries in zip(ours, theirs, strict=True):
+        assert list(zip(table.episode, table.start, strict=True)) == entries
+        assert (table.plans >= 1).all()

@@ -1,7 +1,10 @@
 """The training benchmark compares like with like: the plain way gives the same loss and gradients, and leaves no trace."""
 
+import json
+
 import torch
 
+from conftest import ROOT
 from tdjepa import params
 from tdjepa.bench import train
 from tdjepa.model.world_model import build
@@ -28,3 +31,19 @@ def test_both_ways_take_the_same_step(smoke):
     assert (gradients[0] - gradients[1]).norm() < 1e-4 * gradients[1].norm()
     assert "encode" not in vars(model)
     assert methods.sigreg is not train.sigreg.plain
+
+
+def test_the_benchmark_takes_the_same_steps_on_both_sides(monkeypatch):
+    monkeypatch.setattr(train, "SIZES", {"desk": (6, 60, 4, 1)})
+    monkeypatch.setattr(train, "PEAK", 64)
+    found = json.loads(json.dumps(train.run("desk", ROOT / "params.yaml")))
+    assert (found["bench"], found["unit"], found["size"], found["batch"], found["window"]) == (
+        "train",
+        "s",
+        "desk",
+        4,
+        8,
+    )
+    assert found["loss_difference"] < 1e-3
+    assert found["loss"] > 0
+    assert all(found[name] > 0 for name in ("ratio", "ours", "reference", "gflop", "peak_gflops", "share"))

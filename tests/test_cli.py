@@ -6,13 +6,15 @@ import sys
 
 import pytest
 
+from children import LIMIT
 from conftest import ROOT
 from tdjepa import params
 from tdjepa.cli import main
 
 
 def run(*args, cwd=ROOT):
-    return subprocess.run([sys.executable, "-m", "tdjepa", *args], cwd=cwd, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tdjepa", *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT)
 
 
 def test_help_imports_nothing_heavy():

@@ -3,8 +3,7 @@
 Two of these runs are disturbed: whatever a person does meanwhile, what was started comes out as it was started.
 """
 
-import subprocess
-import time
+import contextlib
 
 import pytest
 
@@ -30,14 +29,13 @@ def results(clone: Clone) -> dict[str, bytes]:
     return {name: content for name, content in clone.artefacts().items() if "/provenance/" not in name}
 
 
-def started(clone: Clone, *command: str) -> subprocess.Popen:
+@contextlib.contextmanager
+def started(clone: Clone, *command: str):
     """The command, at work: it has started its first job."""
-    out = open(clone.path.parent / "said", "w+")  # noqa: SIM115
-    run = subprocess.Popen(command, cwd=clone.path, env=clone.environment(), stdout=out, stderr=subprocess.STDOUT)
-    while run.poll() is None and not list(clone.path.glob("results/smoke/logs/*.log")):
-        time.sleep(0.02)
-    run.said = lambda: (out.seek(0), out.read())[1]
-    return run
+    logs, said = clone.path / "results/smoke/logs", clone.path.parent / "said"
+    with said.open("w") as out, clone.running(*command, until=lambda: list(logs.glob("*.log")), said=out) as run:
+        run.said = said.read_text
+        yield run
 
 
 def same(clone: Clone, small_run: Clone) -> None:

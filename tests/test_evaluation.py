@@ -10,13 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from children import LIMIT
 from conftest import ROOT
 from tdjepa import evaluation, params
+from tdjepa.artefacts import write_card
 from tdjepa.envs.base import make
 from tdjepa.errors import UserError
 from tdjepa.journal import Journal
 from tdjepa.mining import manifest
+from tdjepa.model import checkpoint
+from tdjepa.model.world_model import build
 
 COLUMNS = ["scale", "env", "method", "train_seed", "epoch", "solver", "cost"]
 COLUMNS += ["w", "plan_seed", "episode", "start", "success", "trivial", "steps"]
@@ -118,7 +123,7 @@ evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined
     Path({str(tmp_path / "killed/r.parquet")!r}))
 """
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    died = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True)
+    died = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=LIMIT)
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert [path.name for path in (tmp_path / "killed").iterdir()] == [".r.parquet.journal"]
 
@@ -235,6 +240,60 @@ def test_a_checkpoint_of_another_environment_is_refused(smoke, data, trained, tm
     locked = evaluation.Episodes(sliced(smoke, "lewm"), data / "episodes.h5", data / "mined/test.json")
     with pytest.raises(UserError, match="was trained with env = 'two_room', expected 'push_t'"):
         evaluation.load_planners(cfg, saved(trained, "lewm"), make("two_room"), locked)
+
+
+def resaved(source, out, change):
+    """A checkpoint whose tensors and facts about itself were changed, with a card that fits."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    with safe_open(source, "pt") as file:
+        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    change(tensors, metadata)
+    save_file(tensors, out, metadata)
+    write_card(out, "train", {})
+    return out
+
+
+def of_other_frames(size, block):
+    """A whole checkpoint of the same method, environment and seed with other frames or action blocks."""
+
+    def make_it(source, out):
+        cfg = params.parse(params.TrainSlice, checkpoint.load(source)[1]["train"], str(source))
+        model = build(cfg.model, cfg.method.head, size, block, cfg.seed)
+        checkpoint.save(out, model, cfg, size, 2, {})
+        return out
+
+    return make_it
+
+
+def changed(change):
+    return lambda source, out: resaved(source, out, change)
+
+
+@pytest.mark.parametrize(
+    ("make_it", "match"),
+    [
+        (
+            changed(lambda t, _: t.pop("action_mean")),
+            "lacks tensor action_mean; it is not a checkpoint of this version",
+        ),
+        (changed(lambda t, _: t.update(extra=torch.zeros(1))), "has the unknown tensor extra; it is not"),
+        (
+            changed(lambda t, _: t.update(action_mean=torch.zeros(3))),
+            r"action_mean has the shape \(3,\), expected \(10,\)",
+        ),
+        (changed(lambda _, about: about.clear()), "says nothing about its training, so it is not one of ours"),
+        (changed(lambda _, about: about.update(tdjepa='{"epoch": 2}')), "says nothing about its training"),
+        (of_other_frames(64, 10), r"was trained on 64-px frames, but .*episodes\.h5 has 32 px"),
+        (of_other_frames(32, 15), "was trained on action blocks of 15 numbers, expected 5 x 2"),
+    ],
+    ids=["a tensor less", "a tensor more", "another shape", "nobody's", "half a description", "frames", "blocks"],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused(smoke, data, trained, tmp_path, make_it, match):
+    saved_at = saved(trained, "lewm")
+    made = make_it(saved_at[2], tmp_path / "epoch_02.safetensors")
+    refused(smoke, data, trained, tmp_path, match, method="lewm", checkpoints=saved_at | {2: made})
 
 
 @pytest.mark.parametrize(

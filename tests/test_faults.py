@@ -5,7 +5,6 @@ Elsewhere: trainings and downloads that are killed (test_resume.py, test_fetch.p
 """
 
 import contextlib
-import multiprocessing
 import os
 import resource
 import shutil
@@ -16,6 +15,7 @@ import time
 import pytest
 
 import announce
+from children import LIMIT, Child
 from clone import Clone
 from tdjepa import params as parameters
 from tdjepa import snapshot, training
@@ -25,7 +25,6 @@ from tdjepa.errors import UserError
 from tdjepa.journal import Journal
 from tdjepa.streams import stream
 
-FORK = multiprocessing.get_context("fork")  # what a verb imports is loaded already: a killed attempt costs little
 REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 TRAINED = ["--method", "lewm"]
 LATENTS = "results/smoke/diagnostics/two_room/lewm_3072"
@@ -51,7 +50,14 @@ def test_enough_kills():
 @pytest.fixture(scope="module")
 def place(small_run):
     """A copy of the small run for the verbs at a shell: each leaves it as it found it."""
-    return small_run.copy(small_run.path.parent / "verbs")
+    clone = small_run.copy(small_run.path.parent / "verbs")
+    warm_up(clone)
+    return clone
+
+
+def warm_up(clone: Clone) -> None:
+    """The server of the children has loaded everything before anything is timed."""
+    assert Child(os.getpid, said=clone.path / "said").wait() == 0
 
 
 def made(clone: Clone, patterns: list[str]) -> dict[str, bytes]:
@@ -69,31 +75,21 @@ def remove(clone: Clone, patterns: list[str]) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def attempt(clone: Clone, argv: list[str], limit: int | None = None):
+def attempt(clone: Clone, argv: list[str], limit: int | None = None) -> Child:
     """The verb in a child process; what it says is in the file `said`."""
+    return Child(verb_in, clone.path, argv, said=clone.path / "said", file_limit=limit)
 
-    def work():
-        os.chdir(clone.path)
-        said = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(said, 1), os.dup2(said, 2)
-        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")  # not pytest's
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        status = main(argv)
-        sys.stderr.flush()
-        os._exit(status)
 
-    child = FORK.Process(target=work)
-    child.start()
-    return child
+def verb_in(folder, argv: list[str]) -> None:
+    os.chdir(folder)
+    sys.exit(main(argv))
 
 
 def finished(clone: Clone, argv: list[str]) -> float:
     """Run the verb to its end; -> seconds."""
     clock = time.perf_counter()
     child = attempt(clone, argv)
-    child.join()
-    assert child.exitcode == 0, (clone.path / "said").read_text()
+    assert child.wait() == 0, child.said.read_text()
     return time.perf_counter() - clock
 
 
@@ -110,15 +106,14 @@ def test_killed_at_random_moments(verb, place):
     remove(place, patterns)
     for _ in range(20 * wanted):
         child = attempt(place, argv)
-        child.join(rng.uniform(0, 0.9) * seconds)
-        killed = child.exitcode is None
+        killed = not child.ended_within(rng.uniform(0, 0.9) * seconds)
         child.kill()
-        child.join()
         kills += killed
         left = {name: content for name, content in made(place, patterns).items() if "/." not in name}
         assert left == {name: whole[name] for name in left}  # nothing half under a final name
         if not killed:
-            assert child.exitcode == 0, (place.path / "said").read_text()
+            assert child.wait() == 0, child.said.read_text()
+            seconds *= 0.8  # a machine that has become faster is killed in time too
             remove(place, patterns)
         if kills == wanted:
             break
@@ -135,9 +130,8 @@ def test_no_room_for_what_a_verb_makes(verb, place):
     whole = made(place, patterns)
     remove(place, patterns)
     child = attempt(place, argv, limit=1000)
-    child.join()
-    said = (place.path / "said").read_text()
-    assert child.exitcode == 2, said
+    status, said = child.wait(), child.said.read_text()
+    assert status == 2, said
     assert "no space left to write it (the disk or a quota is full)" in said
     assert f"tdjepa: {('data', 'results')[verb != 'mine']}/smoke/" in said
     assert "Traceback" not in said
@@ -205,7 +199,7 @@ def test_results_that_may_not_be_written(tmp_path, smoke):
     argv = ["collect", "--slice", parameters.slice_json(parameters.collect_slice(smoke, "two_room"))]
     for out in (folder / "episodes.h5", folder / "deeper/episodes.h5"):
         command = without_privileges([sys.executable, "-m", "tdjepa", *argv, "--out", str(out)])
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
         assert done.returncode == 2, done.stderr
         expected = f"tdjepa: {out}: cannot be written (Permission denied); make its folder writable"
         assert done.stderr.startswith(expected)
@@ -290,7 +284,7 @@ def test_a_job_ends_at_its_time_limit(code, status, stopped, tmp_path):
     prefix = announce.job_prefix(str(tmp_path), (2 if stopped else 600) / 60, grace=1).replace("{{", "{")
     command = f'{prefix.replace("}}", "}")} python -c "$CODE" >log 2>&1'
     environment = os.environ | {"CODE": code, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment)
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, env=environment, timeout=LIMIT)
     assert done.returncode == status
     assert ("tdjepa: stopped after 0.0333333 minutes, the time limit" in (tmp_path / "log").read_text()) == stopped
 
@@ -311,7 +305,8 @@ def verb(args):
 verbs.check = verb
 sys.exit(cli.main(["params"]))
 """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "x")], capture_output=True, text=True)
+    command = [sys.executable, "-c", code, str(tmp_path / "x")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 130, done.stderr
     assert "tdjepa: stopped; nothing half-written is left" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -370,9 +365,8 @@ def test_a_damaged_object_in_the_cache(small_run):
     checkpoint.unlink()
     clone.dvc("checkout")
     child = attempt(clone, ["evaluate", *TRAINED, "--times", "times.csv"])
-    child.join()
-    assert child.exitcode == 2
-    assert "epoch_02.safetensors: sha256" in (clone.path / "said").read_text()
+    assert child.wait() == 2
+    assert "epoch_02.safetensors: sha256" in child.said.read_text()
     assert "train_two_room_lewm_3072" in clone.planned()
     clone.snakemake("train_all")
     assert checkpoint.read_bytes() == whole

@@ -121,7 +121,8 @@ def serve():
             server.mirror = mirror
             thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
             thread.start()
-            for end in (thread.join, server.server_close, server.shutdown, mirror.stopped.set):
+            stack.callback(thread.join, 60)
+            for end in (server.server_close, server.shutdown, mirror.stopped.set):
                 stack.callback(end)
             return f"http://127.0.0.1:{server.server_port}"
 

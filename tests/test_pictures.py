@@ -29,6 +29,19 @@ def test_an_episode_as_a_gif(arguments, tmp_path):
         pictures.rollout(*arguments, 0, "rc_aux", tmp_path / "x.gif")
 
 
+def test_a_planner_that_sees_three_frames_is_drawn_too(arguments, tmp_path):
+    cfg, *files = arguments
+    cell = next(cell for cell in cfg.cells if cell.cost == "blend")
+    cell = cell.model_copy(update={"planner": cell.planner.model_copy(update={"history": 3, "receding": 1})})
+    short = cfg.evaluate.model_copy(update={"budget": 20})
+    cfg = cfg.model_copy(update={"cells": (cell,), "evaluate": short})
+    facts = pictures.rollout(cfg, *files, 1, "blend", tmp_path / "e.gif")
+    assert facts["plans"] == -(-facts["steps"] // cfg.frameskip)  # a plan a block, the third from three frames
+    assert facts["plans"] > 2
+    with Image.open(tmp_path / "e.gif") as gif:
+        assert gif.n_frames > 1
+
+
 def test_the_landscape_of_two_room(arguments, tmp_path):
     jumps = pictures.landscape(arguments[0], arguments[3][2], tmp_path / "l.pdf", side=24)
     assert set(jumps) == {"d_psi", "l2"}

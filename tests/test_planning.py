@@ -13,8 +13,8 @@ from tdjepa import params
 from tdjepa.envs.base import make
 from tdjepa.errors import UserError
 from tdjepa.planning import costs
-from tdjepa.planning.cem import cem, coloured, icem
-from tdjepa.planning.mpc import LatentPlanner
+from tdjepa.planning.cem import cem, coloured
+from tdjepa.planning.mpc import SOLVERS, LatentPlanner
 from tdjepa.planning.reference import LibraryModel, library_solver
 
 
@@ -54,12 +54,35 @@ def bowl(target):
     return lambda a: (a - target).square().sum((-1, -2))
 
 
-@pytest.mark.parametrize("solver", ["cem", "icem"])
-def test_the_minimum_of_a_bowl_is_found(planner, solver):
-    target = torch.linspace(-1, 1, 10).reshape(5, 2)
-    search = {"cem": cem, "icem": icem}[solver]
-    plan = search(bowl(target), planner, 30, 2, torch.Generator().manual_seed(0), WIDE)
-    assert (plan - target).abs().max() < 0.05
+@pytest.mark.parametrize(
+    ("solver", "refinements", "changes", "error"),
+    [
+        ("cem", 30, {}, 0.05),
+        ("icem", 30, {}, 0.05),
+        ("mppi", 60, {"temperature": 0.05, "std": 0.1}, 0.05),  # its noise never shrinks
+        ("gradient", 30, {"step_size": 0.25, "candidates": 4}, 0.001),  # a step of 1 jumps across this bowl for ever
+    ],
+)
+def test_the_minimum_of_a_bowl_is_found(planner, solver, refinements, changes, error):
+    target, planner = torch.linspace(-1, 1, 10).reshape(5, 2), planner.model_copy(update=changes)
+    plan = SOLVERS[solver](bowl(target), planner, refinements, 2, torch.Generator().manual_seed(0), WIDE)
+    assert (plan - target).abs().max() < error
+
+
+@pytest.mark.parametrize("solver", ["cem", "icem", "mppi", "gradient"])
+def test_a_plan_depends_on_its_plan_seed_alone(smoke, model, solver):
+    frames = np.random.default_rng(0).integers(0, 256, (2, 1, 32, 32, 3), np.uint8)
+    few = {"candidates": 8, "elites": 4, "keep": 2}
+    planner = LatentPlanner(model, make("two_room"), cell_of(smoke, planner=few, solver=solver, refinements=2))
+
+    def plan(seed):
+        torch.manual_seed(seed)  # must not matter
+        return planner.policy(frames[1], 7 + seed % 2, [(0, 0)])(0, 0, frames[0], np.zeros((0, 10), np.float32))
+
+    plans = [plan(seed) for seed in range(4)]
+    np.testing.assert_array_equal(plans[0], plans[2])
+    np.testing.assert_array_equal(plans[1], plans[3])
+    assert (plans[0] != plans[1]).any()
 
 
 SHAPES = [  # candidates, elites, refinements, horizon, frameskip

@@ -302,6 +302,20 @@ def test_another_sha256_is_refused_before_anything_is_read(place, tmp_path):
         run(place, place / "weights", tmp_path / "a.safetensors", expected="00ff")
 
 
+def test_a_known_release_of_another_environment_is_refused(place, tmp_path, monkeypatch):
+    """Push-T's weights fit Two-Room's shapes, so only their sha256 can tell."""
+    found = sha256(place / "weights/weights.pt")
+    monkeypatch.setitem(released.KNOWN, found, ("quentinll/lewm-pusht", "push_t"))
+    with pytest.raises(
+        UserError, match=r"--env two_room: .*weights\.pt is quentinll/lewm-pusht, a model of push_t; give"
+    ):
+        run(place, place / "weights", tmp_path / "a.safetensors")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setitem(released.KNOWN, found, ("quentinll/lewm-tworooms", "two_room"))
+    card = run(place, place / "weights", tmp_path / "a.safetensors")
+    assert (card["source"], card["checked"]) == ("quentinll/lewm-tworooms", "a known release")
+
+
 class Bomb:
     def __init__(self, path):
         self.path = path

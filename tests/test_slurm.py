@@ -90,7 +90,7 @@ def running(slurm: cluster.Cluster) -> list[str]:
 
 def kill(run: subprocess.Popen) -> None:
     run.kill()
-    run.wait()
+    run.wait(60)
 
 
 def training_process(clone: Clone) -> psutil.Process | None:

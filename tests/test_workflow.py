@@ -3,10 +3,10 @@
 The DAG is run once; the tests then change copies of that folder. Its path holds a space, and so do theirs.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -229,25 +229,37 @@ COMMAND = ["snakemake", "--cores", "1", "train_all"]
 
 
 def interrupt(clone: Clone, signal_them) -> int:
-    """Remove a training, start the command, and do that to it between the first epoch and the last. -> its exit status"""
+    """Remove a training, start the command, and do that to it between the first epoch and the last. -> its exit status
+
+    The training stands still from the look at its epochs to the signal, so that it cannot be over in between.
+    """
     training = clone.path / TRAINING
-    for _ in range(5):  # on a busy machine the training may be over before the signal
+    first, last = (training / f".running/epoch_0{epoch}.safetensors" for epoch in (1, 2))
+    for _ in range(5):  # on a busy machine the training may be over before the look
         for path in training.iterdir():
             path.unlink()
-        with subprocess.Popen(COMMAND, cwd=clone.path, env=clone.environment(), start_new_session=True) as run:
-            while run.poll() is None and not (training / ".running/epoch_01.safetensors").exists():
-                time.sleep(0.005)
-            reached = (training / ".running").exists()
-            if reached:
-                signal_them(run)
+        reached = False
+        with clone.running(*COMMAND, until=first.exists) as run, contextlib.suppress(psutil.NoSuchProcess):
+            for process in training_processes(run):
+                process.suspend()
+                reached = first.exists() and not last.exists()
+                if reached:
+                    signal_them(run, process)
+                process.resume()
         if reached:
             return run.returncode
     pytest.fail("the training was over before each signal")
 
 
+def training_processes(run) -> list[psutil.Process]:
+    """The Python that trains, if it is still there; the shells and `timeout` around it name it too."""
+    below = psutil.Process(run.pid).children(recursive=True)
+    return [p for p in below if "python" in p.name() and "train" in p.cmdline()]
+
+
 def test_killed_in_mid_training(clone, first_run):
     whole = first_run[0].artefacts()
-    interrupt(clone, lambda run: os.killpg(run.pid, signal.SIGKILL))
+    interrupt(clone, lambda run, _: os.killpg(run.pid, signal.SIGKILL))
     left = clone.artefacts("results/smoke/train")
     assert left == {name: content for name, content in whole.items() if name in left}  # nothing half under a final name
     assert not any(name.startswith(TRAINING) for name in left)
@@ -262,13 +274,7 @@ def test_killed_in_mid_training(clone, first_run):
 def test_preempted_training_is_started_again(clone, first_run):
     """SIGTERM to the training alone, as a cluster sends it: it saves itself and its job goes on, in the same run."""
 
-    def preempt(run):
-        jobs = [p for p in psutil.Process(run.pid).children(recursive=True) if "python" in p.name()]
-        for job in jobs:
-            if "train" in job.cmdline():
-                job.terminate()
-
-    assert interrupt(clone, preempt) == 0
+    assert interrupt(clone, lambda _, training: training.terminate()) == 0
     assert (
         "stopped by SIGTERM after step" in (clone.path / "results/smoke/logs/train_two_room_lewm_3073.log").read_text()
     )

@@ -14,6 +14,16 @@ from pathlib import Path
 from tdjepa import __version__, verbs
 from tdjepa.errors import Stopped, UserError
 
+AGAIN = 75  # EX_TEMPFAIL: the workflow starts the job again
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: a cluster wants the machine back. Whatever cleans up after Ctrl-C does so after this."""
+
+
+def terminate(*_):
+    raise Terminated
+
 
 def main(argv: list[str] | None = None) -> int:
     parser = argument_parser()
@@ -24,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes with a thread each beat one process with two
     before = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing half-written is left
+        signal.signal(signal.SIGTERM, terminate)  # as Ctrl-C: nothing half-written is left
     try:
         return args.verb(args) or 0
     except UserError as error:
@@ -32,10 +42,11 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except Stopped as stopped:
         print(f"tdjepa: {stopped}", file=sys.stderr)
-        return 75  # EX_TEMPFAIL: the workflow runs the job again
-    except KeyboardInterrupt:
-        print("tdjepa: stopped; nothing half-written is left, the same command starts again", file=sys.stderr)
-        return 130
+        return AGAIN
+    except KeyboardInterrupt as told:
+        what_next = "the same command starts again, or goes on where it was"
+        print(f"tdjepa: stopped; nothing half-written is left, {what_next}", file=sys.stderr)
+        return AGAIN if args.verb is verbs.train and isinstance(told, Terminated) else 130
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, before)  # who called this from Python has plans of their own

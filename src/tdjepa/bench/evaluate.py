@@ -22,13 +22,13 @@ from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
 from tdjepa.planning.reference import LibraryModel, library_solver
 
-ENV, METHOD, SIZE, EPISODES = "two_room", "tdjepa", 64, 50
+ENV, METHOD, SIZE, COLLECTED, EPISODES = "two_room", "tdjepa", 64, 200, 50
 
 
 def run() -> dict:
     torch.set_num_threads(1)
     p = params.load("params.yaml", "desk")
-    data = p.collect.two_room.model_copy(update={"episodes": 200, "image_size": SIZE})
+    data = p.collect.two_room.model_copy(update={"episodes": COLLECTED, "image_size": SIZE})
     p = p.model_copy(update={"collect": p.collect.model_copy(update={"two_room": data})})
     change = {"plan_seeds": (7,), "episodes": EPISODES, "curve_epochs": (), "manifest": "test"}
     p = p.model_copy(update={"evaluate": p.evaluate.model_copy(update=change)})

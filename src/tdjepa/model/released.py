@@ -28,12 +28,12 @@ from tdjepa.training import set_normalisation
 
 # What others recorded of the four files on the Hugging Face hub (independent records that agree; not downloaded by us).
 # Reacher was released twice.
-KNOWN = {
-    "566f223624ea4bfb39dbfe6ae731198dd6ea73b7b8919fed6b1ecafca810f7dd": "quentinll/lewm-tworooms",
-    "1c8670e75d1a30550ff1d0a1127c56099bd24d8c6967f6cf43fc5237502af8ab": "quentinll/lewm-reacher",
-    "eb70b1fd5409f8f81875d62f5ee5a20dd220a3128a477de66b5760f475f0f469": "quentinll/lewm-reacher",
-    "48938400ae3464c9680731287f583a9cb516f55a8ec64ea13a91be47fb15b607": "quentinll/lewm-pusht",
-    "2839a907362f403f9136383016e91774373a295d958ae75121791f22a9fddf89": "quentinll/lewm-cube",
+KNOWN = {  # sha256 of weights.pt -> repository, environment
+    "566f223624ea4bfb39dbfe6ae731198dd6ea73b7b8919fed6b1ecafca810f7dd": ("quentinll/lewm-tworooms", "two_room"),
+    "1c8670e75d1a30550ff1d0a1127c56099bd24d8c6967f6cf43fc5237502af8ab": ("quentinll/lewm-reacher", "reacher"),
+    "eb70b1fd5409f8f81875d62f5ee5a20dd220a3128a477de66b5760f475f0f469": ("quentinll/lewm-reacher", "reacher"),
+    "48938400ae3464c9680731287f583a9cb516f55a8ec64ea13a91be47fb15b607": ("quentinll/lewm-pusht", "push_t"),
+    "2839a907362f403f9136383016e91774373a295d958ae75121791f22a9fddf89": ("quentinll/lewm-cube", "cube"),
 }
 
 # Names ----------------------------------------------------------------------------------------------------------------
@@ -307,6 +307,9 @@ def run_import(
     found = sha256(weights)
     if expected is not None and found != expected.lower():
         raise UserError(f"{weights}: sha256 is {found}, expected {expected}; download it again")
+    release, env = KNOWN.get(found, ("unknown", cfg.env))
+    if env != cfg.env:
+        raise UserError(f"--env {cfg.env}: {weights} is {release}, a model of {env}; give --env {env} and its episodes")
     if cfg.method.head != "none":
         raise UserError(
             f"--method {cfg.method_name}: has the head {cfg.method.head!r}, but released checkpoints have none; use lewm"
@@ -330,7 +333,7 @@ def run_import(
         model, cfg, data, np.arange(data.episodes)
     )  # the reference takes all episodes, not a training part
     facts = {
-        "source": KNOWN.get(found, "unknown"),
+        "source": release,
         "checked": "sha256 given" if expected else "a known release" if found in KNOWN else "nothing to compare with",
         "dtypes": dtypes,
         "action_statistics": "all episodes of the episodes file",

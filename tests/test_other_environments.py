@@ -1,0 +1,85 @@
+"""What Two-Room's tests cannot show: every method trains on Reacher, Push-T and Cube, and what was learned is evaluated there.
+
+Two optimiser steps and two pairs each: shapes, units and columns are at stake, not success.
+"""
+
+import csv
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from tdjepa import evaluation, params, training
+from tdjepa.data import collect
+from tdjepa.envs import gl
+from tdjepa.envs.base import make
+from tdjepa.mining import mine
+from tdjepa.model import checkpoint
+
+needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
+SEED = 3072
+
+
+@pytest.fixture(scope="module", params=["reacher", "push_t", pytest.param("cube", marks=needs_gl)])
+def place(request, smoke, tmp_path_factory):
+    """An environment's smoke data, collected and mined. -> its parameters, name, files, and a folder for trainings"""
+    env, folder = request.param, tmp_path_factory.mktemp(request.param)
+    few = smoke.evaluate.model_copy(update={"episodes": 2, "plan_seeds": (7,), "curve_epochs": (), "budget": 30})
+    two_steps = smoke.train.model_copy(update={"steps_per_epoch": 1})
+    p = smoke.model_copy(update={"envs": (env,), "train": two_steps, "evaluate": few})
+    episodes, mined = folder / "episodes.h5", folder / "mined"
+    collect.run(params.collect_slice(p, env), episodes)
+    mine.run(params.mine_slice(p, env), episodes, mined)
+    return SimpleNamespace(p=p, env=env, episodes=episodes, mined=mined, trained=folder / "train")
+
+
+def train(place, method: str):
+    """The method's checkpoints by epoch; trained if they are not there."""
+    cfg, out = params.train_slice(place.p, place.env, method, SEED), place.trained / method
+    saved = {epoch: out / f"epoch_{epoch:02d}.safetensors" for epoch in (1, 2)}
+    if not (out / "curve.csv").exists():
+        before = cfg.method.continues
+        initial = train(place, before.method)[before.epoch] if before else None
+        training.run(cfg, place.episodes, place.mined / "split.json", out, initial=initial)
+    return saved
+
+
+def test_every_method_trains(place):
+    methods = place.p.methods_in(place.env)
+    assert {"tdjepa", "lewm", "lewm_matched", "rc_aux_tdj", "rc_aux"} <= set(methods)
+    assert {"tdjepa_no_hinge", "tdjepa_leaky"} <= set(methods) or place.env != "push_t"
+    for method in methods:
+        model, about = checkpoint.load(train(place, method)[2], {"env": place.env, "method_name": method})
+        assert about["block"] == place.p.mine.frameskip * make(place.env).action_dim
+        assert model.action_std.min() > 0
+        curve = list(csv.DictReader((place.trained / method / "curve.csv").read_text().splitlines()))
+        assert [line["step"] for line in curve] == ["1", "2"]
+        assert all(math.isfinite(float(value)) for line in curve for value in line.values())
+
+
+def test_a_learned_model_is_evaluated(place, tmp_path):
+    def evaluated(sweep=""):
+        cfg = params.evaluate_slice(place.p, place.env, "tdjepa", SEED, sweep)
+        out = tmp_path / f"{sweep or 'main'}.parquet"
+        return evaluation.run(cfg, place.episodes, place.mined / "test.json", train(place, "tdjepa"), out)
+
+    table, protocol = evaluated(), place.p.evaluate.protocol[place.env]
+    assert table.groupby("cost").size().to_dict() == {"d_psi": 2, "l2": 2, "blend": 2}
+    assert set(table.solver) == {protocol.solver}
+    assert set(table.w) == {protocol.w}
+    failed = table[~table.success]
+    assert (failed.steps == 30).all()
+    assert (failed.plans == 2).all()  # 30 steps are six blocks of five, of which a plan carries out five
+    assert (table.final_distance >= 0).all()
+    assert ((table.final_distance <= 1) | ~table.success).all()  # in tolerances of the task
+    contact = [column for column in ("contact", "start_distance") if column in table]
+    if place.env != "push_t":
+        assert contact == []
+        return
+    assert contact == ["contact", "start_distance"]
+    assert table.contact.dtype == bool
+    assert (table.start_distance >= 0).all()
+    assert table.groupby(["episode", "start"]).start_distance.nunique().eq(1).all()  # of the pair, whatever the cost
+    gates = evaluated("gates")
+    assert gates.groupby(["setting", "cost"]).size().to_dict() == {("gates", "hard_gate"): 2, ("gates", "soft_gate"): 2}
+    assert set(gates.start_distance) == set(table.start_distance)
