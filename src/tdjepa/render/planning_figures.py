@@ -166,7 +166,7 @@ def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
             lw=0.9,
             label=label,
         )
-        cells = [(a, inputs.swept(env, "tdjepa", cost="blend", alpha=float(a))) for a in source["alphas"]]
+        cells = [(a, inputs.swept(env, "tdjepa", setting="blend", alpha=float(a))) for a in source["alphas"]]
         points = [(a, cell["mean"]) for a, cell in cells if cell is not None]
         if points:
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, ls="-", label=f"{ENVS[env]}, reproduced")
