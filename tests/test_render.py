@@ -219,8 +219,31 @@ def test_sweeps_stand_where_the_paper_has_them(whole):
     assert gates["hard gate"].cells == ("push_t/tdjepa/hard_gate/cem/w1/epoch10/gates",)
     ablations = {row[0]: row[1:] for row in TABLES["ablations"](whole).body if row}
     assert ablations["symmetric head, reproduced"][3].cells[0].endswith("d_psi/icem/w1/epoch10/solvers")
-    points = [whole.swept("cube", "tdjepa", cost="blend", alpha=a) for a in (0.0, 0.05, 0.1)]
-    assert [bool(point) for point in points] == [True, False, True]
+    assert ablations["symmetric head, reproduced"][1].cells[0].endswith("d_psi/cem/w1/epoch10")
+
+
+def test_every_point_of_the_blends_sweep_is_the_sweeps(whole, p):
+    """The protocol's blend has one of its alphas too, but is a mean over all seeds."""
+    drawn = figures.draw(figures.ALL["offline"], whole)
+    lines = {line.get_label(): line.get_xydata() for ax in drawn.axes for line in ax.lines}
+    cells = [c for c in whole.stats["cells"] if (c["env"], c["setting"]) == ("cube", "blend")]
+    assert {(c["n_train_seeds"], c["n_plan_seeds"]) for c in cells} == {(1, 1)}
+    expected = sorted((c["alpha"], c["mean"]) for c in cells)
+    assert lines["OGB-Cube, reproduced"].ravel() == pytest.approx([x for point in expected for x in point])
+
+
+def test_a_table_of_sweeps_counts_its_own_seeds(whole):
+    assert "1 training seed, 1 plan seed" in TABLES["reacher_protocol"](whole).caption
+    cells = [{"n_train_seeds": n, "n_plan_seeds": 1} for n in (3, 1)]
+    assert "1 or 3 training seeds, 1 plan seed," in captions.seeds_text(whole.params, cells)
+
+
+def test_half_finished_diagnostics_are_marked(whole):
+    more = whole.params.model_copy(update={"train_seeds": (*whole.params.train_seeds, 1)})
+    lost = {**whole.stats, "phases": [{**entry, "n_missing": 3} for entry in whole.stats["phases"]]}
+    for name in ("rank_split", "phases", "geometry", "rank_epochs"):
+        assert "†" in TABLES[name](dataclasses.replace(whole, params=more)).to_markdown(), name
+    assert "†" in TABLES["phases"](dataclasses.replace(whole, stats=lost)).to_markdown()
 
 
 def test_phases_and_geometry_by_hand(whole):
