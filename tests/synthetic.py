@@ -65,7 +65,7 @@ def planned(cell):
 def everything(folder, params):
     """Rows of every table, planned as the parameters say: four environments, the paper's methods with their costs and
     sweeps, one epoch curve, contact and start distances; and pairs of Push-T."""
-    rng, pairs, files = np.random.default_rng(1), [(i, 3) for i in range(20)], []
+    rng, pairs, files = np.random.default_rng(1), [(i, 3) for i in range(params.evaluate.episodes)], []
     params = params.model_copy(update={"envs": ENVS})
 
     def add(env, method, cell, seeds, rate):

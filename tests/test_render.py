@@ -250,6 +250,7 @@ def test_half_finished_diagnostics_are_marked(whole):
     lost = {**whole.stats, "phases": [{**entry, "n_missing": 3} for entry in whole.stats["phases"]]}
     for name in ("rank_split", "phases", "geometry"):
         assert "†" in TABLES[name](dataclasses.replace(whole, params=more)).to_markdown(), name
+        assert not any("†" in text for row in TABLES[name](whole).body if row for text in row), name
     assert "†" in TABLES["phases"](dataclasses.replace(whole, stats=lost)).to_markdown()
 
 
@@ -266,7 +267,7 @@ def test_phases_and_geometry_by_hand(whole):
     close = next(
         g for g in whole.stats["geometry"] if (g["cost"], g["stratum"], g["method"]) == ("l2", "close", "tdjepa")
     )
-    assert close["mean"] == pytest.approx(100 * rows[rows["episode"] < 10]["success"].mean(), abs=1e-3)
+    assert close["mean"] == pytest.approx(100 * rows[rows["episode"] < 25]["success"].mean(), abs=1e-3)
 
 
 def test_an_unchanged_table_is_not_written_again(found, tmp_path, monkeypatch):
