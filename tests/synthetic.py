@@ -1,12 +1,14 @@
 """Made-up episodes, rows and diagnostics in the project's formats, for tests of what comes after them."""
 
+import itertools
 import json
 
 import numpy as np
 import pandas as pd
 
-from tdjepa.artefacts import write_card
+from tdjepa.artefacts import hash_of, write_card
 from tdjepa.data import store
+from tdjepa.params import ENVS, evaluate_slice
 
 PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
 
@@ -45,45 +47,62 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
     return pd.DataFrame(rows)
 
 
-def everything(folder, params):
-    """Rows of every table: four environments, all methods, sweeps, contact and start distances; and pairs of Push-T."""
-    rng = np.random.default_rng(1)
-    t, p, e = len(params.train_seeds), len(params.evaluate.plan_seeds), 20
-    plans = {env: params.evaluate.protocol[env] for env in ("two_room", "reacher", "push_t", "cube")}
-    pairs = [(i, 3) for i in range(e)]
-    files = []
+RATES = {"d_psi": 0.6, "l2": 0.8, "blend": 0.7, "hard_gate": 0.7, "soft_gate": 0.7}  # of TD-JEPA; baselines 0.5
+SWEEPS = ("blend", "gates", "reacher_protocol", "solvers")  # that tables and claims are made of
+ABLATIONS = ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout")
 
-    def add(env, method, cost, rate, **fixed):
-        floor = cost == "none"
-        success = rng.random((1 if floor else t, p, e)) < rate
-        planned = {} if floor else {"solver": plans[env].solver, "w": plans[env].w, **fixed}
-        frame = outcomes(success, method, cost, params.train.epochs, plan_seeds=params.evaluate.plan_seeds, pairs=pairs)
-        frame = frame.assign(env=env, scale=params.scale, **planned)
+
+def planned(cell):
+    """The columns that say how rows were planned, as an evaluation writes them for a cell of the parameters."""
+    names = ("epoch", "solver", "cost", "w", "setting", "alpha", "refinements")
+    return {name: getattr(cell, name) for name in names} | {
+        "candidates": cell.planner.candidates,
+        "history": cell.planner.history,
+        "planner": hash_of({**cell.model_dump(mode="json"), "plan_seeds": None})[:16],
+    }
+
+
+def everything(folder, params):
+    """Rows of every table, planned as the parameters say: four environments, the paper's methods with their costs and
+    sweeps, one epoch curve, contact and start distances; and pairs of Push-T."""
+    rng, pairs, files = np.random.default_rng(1), [(i, 3) for i in range(params.evaluate.episodes)], []
+    params = params.model_copy(update={"envs": ENVS})
+
+    def add(env, method, cell, seeds, rate):
+        success = rng.random((len(seeds), len(cell.plan_seeds), len(pairs))) < rate
+        frame = outcomes(success, method, train_seeds=seeds, plan_seeds=cell.plan_seeds, pairs=pairs)
+        frame = frame.assign(env=env, scale=params.scale, **planned(cell))
         if env == "push_t":
             frame["contact"] = frame["success"] | (frame["episode"] % 2 == 0)
             frame["start_distance"] = 50.0 + frame["episode"]
         files.append(write(folder / "all" / f"{len(files)}.parquet", frame))
 
-    for env in plans:
-        add(env, "random", "none", 0.2)
-        for method in ("lewm", "rc_aux_tdj"):
-            add(env, method, "l2", 0.5)
-        for cost, rate in (("d_psi", 0.6), ("l2", 0.8), ("blend", 0.7)):
-            add(env, "tdjepa", cost, rate)
-    for method in ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout"):
-        for cost in ("d_psi", "l2", "blend"):
-            add("push_t", method, cost, 0.3)
-        add("push_t", method, "d_psi", 0.3, setting="solvers", solver="icem")
-    for cost in ("hard_gate", "soft_gate"):
-        add("push_t", "tdjepa", cost, 0.7, setting="gates")
-    for alpha in (0.0, 0.1, 1.0):
-        for env in ("push_t", "cube"):
-            add(env, "tdjepa", "blend", 0.7, setting="blend", alpha=alpha)
-    for method, cost in (("tdjepa", "d_psi"), ("lewm", "l2")):
-        for w in (0.3, 1.0):
-            add("reacher", method, cost, w, setting="reacher_protocol", solver="cem", w=w)
+    def rate(method, cell):
+        if cell.setting == "reacher_protocol":
+            return cell.w
+        return 0.5 if method in ("lewm", "rc_aux_tdj") else 0.3 if method in ABLATIONS else RATES[cell.cost]
+
+    for env in ENVS:
+        random = rng.random((1, len(params.evaluate.plan_seeds), len(pairs))) < 0.2
+        frame = outcomes(random, "random", plan_seeds=params.evaluate.plan_seeds, pairs=pairs)
+        floor = {"setting": "main", "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
+        files.append(
+            write(folder / "all" / f"{len(files)}.parquet", frame.assign(env=env, scale=params.scale, **floor))
+        )
+        for method in ("lewm", "rc_aux_tdj", "tdjepa", *(ABLATIONS if env == "push_t" else ())):
+            for cell in evaluate_slice(params, env, method, params.train_seeds[0]).cells:
+                if cell.epoch == params.train.epochs:
+                    add(env, method, cell, params.train_seeds, rate(method, cell))
+                elif (env, method, cell.cost) == ("two_room", "tdjepa", params.evaluate.curve_cost):
+                    add(env, method, cell, params.train_seeds[:1], 0.06 * cell.epoch)
+    for name in SWEEPS:
+        sweep = params.evaluate.sweeps[name]
+        for env, method in itertools.product(sweep.envs, sweep.methods):
+            for cell in evaluate_slice(params, env, method, params.train_seeds[0], name).cells:
+                add(env, method, cell, params.train_seeds[: sweep.train_seeds], rate(method, cell))
     for method, cost in (("tdjepa_leaky", "d_psi"), ("lewm_leaky", "l2")):
-        add("two_room", method, cost, 0.9)
+        cells = evaluate_slice(params, "two_room", method, params.train_seeds[0]).cells
+        add("two_room", method, next(c for c in cells if c.cost == cost), params.train_seeds, 0.9)
     found = []
     for method in ("tdjepa", "lewm"):
         for seed in params.train_seeds:

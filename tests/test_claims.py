@@ -1,18 +1,23 @@
 """The ledger of claims and the bands: checked input, known verdicts, the two protocols apart."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
 from conftest import ROOT
-from synthetic import everything, outcomes, write
+from synthetic import everything, outcomes, planned, write
 from tdjepa import cli, params
 from tdjepa.errors import UserError
-from tdjepa.evidence import alignment, bands, claims, judge, published
+from tdjepa.evidence import alignment, bands, claims, effects, judge, published
 from tdjepa.evidence.effects import Effect, Evidence
+from tdjepa.evidence.names import PLANNER
 from tdjepa.params import ENVS, Judge
+from tdjepa.render import own_tables
+from tdjepa.render.page import claims as page_claims
 
 LEDGER = ROOT / "paper/claims.yaml"
 SETTINGS = Judge(seed=1, bootstrap=200, level=0.95)
@@ -30,8 +35,6 @@ def verdicts(frame, *tests, pairs=NO_PAIRS, seed=3072):
 
 
 def two_methods(a, b):
-    import pandas as pd
-
     return pd.concat([outcomes(a), outcomes(b, "lewm", "l2")], ignore_index=True)
 
 
@@ -43,22 +46,75 @@ def two_methods(a, b):
         ("above", -3, -1, "contradicted"),
         ("below", -3, -1, "reproduced"),
         ("below", 1, 3, "contradicted"),
-        ("not_below", -2, 3, "reproduced"),
-        ("not_below", -2.1, 3, "inconclusive"),
-        ("not_below", -5, -2.1, "contradicted"),
+        ("at_least", 14.2, 20, "reproduced"),
+        ("at_least", 14.1, 20, "inconclusive"),
+        ("at_least", 5, 14.1, "contradicted"),
+        ("at_most", 5, 14.2, "reproduced"),
+        ("at_most", 5, 14.3, "inconclusive"),
+        ("at_most", 14.3, 20, "contradicted"),
         ("near", 10, 20, "reproduced"),
         ("near", -1, 20, "inconclusive"),
         ("near", 1, 3, "contradicted"),
     ],
 )
 def test_what_an_interval_says(direction, low, high, expected):
-    test = {"is": direction, "margin": 2, "size": 14.2}
-    assert claims.verdict(Effect((low + high) / 2, low, high, None), test) == expected
+    test = {"is": direction, **({"size": 14.2} if direction in claims.SIZED else {})}
+    effect = Effect((low + high) / 2, low, high, None, n_train=2)
+    assert claims.verdict(effect, test, "ours") == claims.verdict(effect, test, "paper") == expected
 
 
 def test_without_rows_or_without_spread_nothing_is_claimed():
-    assert claims.verdict(None, {"is": "above"}) == "not run"
-    assert claims.verdict(Effect(5.0, None, None, None), {"is": "above"}) == "inconclusive"
+    assert claims.verdict(None, {"is": "above"}, "paper") == "not run"
+    assert claims.verdict(Effect(5.0, None, None, None), {"is": "above"}, "paper") == "inconclusive"
+
+
+@pytest.mark.parametrize("direction", ["above", "below"])
+def test_one_training_decides_nothing_under_our_protocol(direction):
+    """Every episode of every plan seed says the same, and yet another training might not."""
+    frame = two_methods(np.ones((1, 3, 40)), np.zeros((3, 3, 40)))
+    found = verdicts(frame, {"env": "two_room", "sum": GAIN, "is": direction})
+    ours = found["ours"]
+    assert (ours["verdict"], ours["note"], ours["n_train"], ours["n_plan"]) == ("inconclusive", "one training", 1, 3)
+    assert (ours["effect"], ours["p"], ours["p_holm"]) == (100, None, None)
+    assert ours["low"] > 0  # the interval is shown, for this training
+    assert ", one training" in claims.terminal([found])
+    assert own_tables.effect_text(found, 1).endswith(", one training")
+    assert ", one training" in page_claims.section([found], 1)
+    two = verdicts(
+        two_methods(np.ones((2, 3, 40)), np.zeros((3, 3, 40))), {"env": "two_room", "sum": GAIN, "is": direction}
+    )
+    assert two["ours"]["verdict"] == {"above": "reproduced", "below": "contradicted"}[direction]
+    assert "one training" not in claims.terminal([two])
+
+
+def test_a_p_is_the_deciding_tests_and_only_of_a_difference():
+    """Push-T is clear and contradicts, Two-Room is not clear: an interval below zero stands beside its own p."""
+    rng = np.random.default_rng(3)
+    clear = two_methods(np.zeros((3, 3, 40)), np.ones((3, 3, 40))).assign(env="push_t")
+    frame = pd.concat([clear, two_methods(rng.random((3, 3, 40)) < 0.5, rng.random((3, 3, 40)) < 0.5)])
+    tests = [{"env": env, "sum": GAIN, "is": "above"} for env in ("two_room", "push_t")]
+    ours = verdicts(frame, *tests)["ours"]
+    assert (ours["verdict"], ours["effect"]) == ("contradicted", -100)
+    assert ours["p"] == ours["parts"][1]["p"] < 0.01 < ours["parts"][0]["p"]
+    turned = [{**test, "is": "below"} for test in tests[1:]] + [{**tests[1], "is": "below", "env": "push_t"}]
+    both = verdicts(frame, *turned)["ours"]
+    assert (both["verdict"], both["p"]) == ("reproduced", max(part["p"] for part in both["parts"]))
+    for sized in ({"is": "at_least", "size": -2}, {"is": "near", "size": 14.2}, {"is": "at_most", "size": 5}):
+        found = verdicts(frame, {"env": "push_t", "sum": GAIN, **sized})
+        assert (found["paper"]["p"], found["ours"]["p"], found["ours"]["p_holm"]) == (None, None, None)
+
+
+def test_of_equal_verdicts_the_least_clear_decides_whatever_its_unit():
+    """A correlation of 0.2 within 0.01 is far clearer than 10 points within 12."""
+    rho, points = Effect(0.2, 0.19, 0.21, None), Effect(10.0, -2.0, 22.0, None)
+    above, below = {"is": "above"}, {"is": "below"}
+    assert claims.clearance(rho, above) == pytest.approx(20)
+    assert claims.clearance(points, above) == pytest.approx(10 / 12) == -claims.clearance(points, below)
+    assert claims.clearance(points, {"is": "at_least", "size": -2}) == pytest.approx(1)
+    tests = [{**above, "sum": [[1, {"rank": "d_psi"}]]}, {**above, "sum": [[1, {"cost": "l2"}]]}]
+    sure = Effect(10.0, 1.0, 19.0, 0.01, 3, 3)
+    assert claims._decide(tests, [rho, sure], "ours")["unit"] == "points"
+    assert claims.unit({"sum": [[1, {"rise": "d_psi"}]]}) == "d_ψ"
 
 
 def test_one_good_training_convinces_the_papers_protocol_but_not_ours():
@@ -87,8 +143,6 @@ def test_the_papers_interval_is_students_over_plan_seeds():
 
 def test_our_protocol_may_hold_an_ablation_against_another_reference():
     """The ablation beats the short full model and loses to the one that was trained as long."""
-    import pandas as pd
-
     rng = np.random.default_rng(0)
     rates = {"tdjepa": 0.3, "tdjepa_no_hinge": 0.6, "tdjepa_continued": 0.95}
     frame = pd.concat([outcomes(rng.random((3, 5, 40)) < rate, m) for m, rate in rates.items()], ignore_index=True)
@@ -135,7 +189,114 @@ def test_a_gap_between_strata_and_failures_by_phase():
     after = [[1, {"method": "lewm", "cost": "l2", "value": "after_contact"}]]
     before = [[1, {"method": "lewm", "cost": "l2", "value": "before_contact"}]]
     assert verdicts(frame, {"env": "two_room", "sum": after, "is": "above"})["ours"]["effect"] == 50
-    assert verdicts(frame, {"env": "two_room", "sum": before, "is": "above"})["ours"]["effect"] == 0
+    found = verdicts(frame, {"env": "two_room", "sum": before, "is": "at_most", "size": 8})["ours"]
+    assert (found["effect"], found["low"], found["verdict"]) == (0, 0, "inconclusive")
+    assert found["high"] == pytest.approx(100 * (1 - 0.025 ** (1 / 40)), rel=1e-3)  # forty episodes cannot show less
+
+
+def test_fifty_episodes_without_a_failure_can_show_full_success_and_hardly_ever():
+    frame = outcomes(np.ones((3, 3, 50))).assign(contact=True)
+    cell = {"method": "tdjepa", "cost": "d_psi"}
+    full = {"env": "two_room", "sum": [[1, cell]], "is": "at_least", "size": 92}
+    never = {"env": "two_room", "sum": [[1, {**cell, "value": "before_contact"}]], "is": "at_most", "size": 8}
+    assert verdicts(frame, full)["ours"]["verdict"] == verdicts(frame, never)["ours"]["verdict"] == "reproduced"
+
+
+def test_a_weighted_sum_may_leave_the_range_of_a_difference():
+    """Ten points of failures after contact, sixty before: 10 - 4 * 60."""
+    failed = np.broadcast_to(np.arange(50) < 35, (2, 3, 50))
+    frame = outcomes(~failed)
+    frame["contact"] = frame["episode"] < 5
+    terms = [
+        [c, {"method": "tdjepa", "cost": "d_psi", "value": v}]
+        for c, v in ((1, "after_contact"), (-4, "before_contact"))
+    ]
+    found = verdicts(frame, {"env": "two_room", "sum": terms, "is": "above"})["ours"]
+    assert found["effect"] == pytest.approx(-230)
+    assert -400 <= found["low"] < -230 < found["high"] < 0
+    assert (found["verdict"], found["p"]) == ("contradicted", None)
+
+
+def test_a_gap_may_be_held_against_another_environments():
+    rng = np.random.default_rng(4)
+    here, there = (
+        two_methods(rng.random((3, 3, 40)) < 0.9, rng.random((3, 3, 40)) < 0.1),
+        two_methods(*[np.ones((3, 3, 40))] * 2),
+    )
+    frame = pd.concat([here, there.assign(env="cube")])
+    terms = GAIN + [[-c, {"env": "cube", **cell}] for c, cell in GAIN]
+    found = verdicts(frame, {"env": "two_room", "sum": terms, "is": "above"})
+    alone = verdicts(here, {"env": "two_room", "sum": GAIN, "is": "above"})
+    assert found["ours"]["effect"] == pytest.approx(alone["ours"]["effect"])
+    assert (found["paper"]["verdict"], found["ours"]["verdict"]) == ("reproduced", "reproduced")
+    assert found["comparison"] == "two_room: tdjepa d_psi - lewm l2 - cube tdjepa d_psi + cube lewm l2 > 0"
+    elsewhere = verdicts(here, {"env": "two_room", "sum": terms, "is": "above"})
+    assert elsewhere["ours"]["verdict"] == "not run"
+
+
+def test_a_sweep_is_told_from_the_protocol_and_one_epoch_from_itself():
+    """The protocol's cells have an alpha too; without an epoch curve nothing can be said of epochs."""
+    main = outcomes(np.ones((3, 3, 40)), cost="blend", alpha=0.1)
+    sweep = [outcomes(np.full((2, 1, 40), a > 0), cost="blend", setting="blend", alpha=a) for a in (0.0, 0.1)]
+    frame = pd.concat([main, *sweep], ignore_index=True)
+    terms = [
+        [c, {"method": "tdjepa", "cost": "blend", "alpha": a, "setting": "blend"}] for c, a in ((1, 0.1), (-1, 0.0))
+    ]
+    found = verdicts(frame, {"env": "two_room", "sum": terms, "is": "above"})
+    assert (found["ours"]["effect"], found["ours"]["n_train"], found["ours"]["n_plan"]) == (100, 2, 1)
+    assert found["paper"]["note"] == "one plan seed"
+    evidence = Evidence(pd.concat(sweep), NO_PAIRS, 1, 200, 0.95)
+    assert evidence.cell("two_room", {"method": "tdjepa", "cost": "blend"}) is None  # which alpha?
+    cell = {"method": "tdjepa", "cost": "blend"}
+    epochs = {"env": "two_room", "sum": [[1, cell], [-1, {**cell, "share": 0.4}]], "is": "above"}
+    assert verdicts(main, epochs)["ours"]["verdict"] == "not run"
+    early = outcomes(np.zeros((3, 3, 40)), cost="blend", epoch=1, alpha=0.1)
+    assert verdicts(pd.concat([main, early]), epochs)["ours"]["verdict"] == "reproduced"
+
+
+def made_up_pairs(noise):
+    """Pairs of three trainings of two methods; noise (2, 2, 3) by method, cost and training."""
+    rng = np.random.default_rng(0)
+    tau, frames = rng.integers(1, 26, 300), []
+    for method, by_cost in zip(("tdjepa", "lewm"), noise, strict=True):
+        for seed, (of_d_psi, of_l2) in enumerate(zip(*by_cost, strict=True)):
+            measures = {"d_psi": tau + of_d_psi * rng.normal(size=300), "l2": tau + of_l2 * rng.normal(size=300)}
+            key = {"env": "push_t", "method": method, "train_seed": seed, "episode": np.arange(300) // 6}
+            frames.append(pd.DataFrame({**key, "tau": tau, "near": True, "far": True, **measures}))
+    return pd.concat(frames)
+
+
+def test_two_costs_of_one_checkpoint_are_one_factor(monkeypatch):
+    """Three checkpoints give two degrees of freedom, however many costs are measured on them; two methods give four."""
+    pairs, factors = made_up_pairs([[[1, 9, 20], [20, 3, 8]], [[1, 9, 20], [9, 1, 20]]]), []
+
+    def recorded(by_seed, fixed, episodes):
+        factors.append([by_seed, freedom(by_seed, np.zeros(2), episodes)])
+        return freedom(by_seed, fixed, episodes)
+
+    freedom = effects.freedom_of_pairs
+    monkeypatch.setattr(effects, "freedom_of_pairs", recorded)
+    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
+    methods = [costs[0], [-1, {"method": "lewm", "rank": "l2"}]]
+    for terms in (costs, methods):
+        test = {"env": "push_t", "sum": terms, "is": "above"}
+        found = verdicts(outcomes(np.ones((1, 1, 2))), test, pairs=pairs)
+        assert (found["ours"]["n_train"], found["ours"]["n_plan"], found["ours"]["unit"]) == (3, None, "ρ")
+    ranks = (
+        alignment.spearman(pairs)
+        .query("split == 'all' and method == 'tdjepa'")
+        .pivot(columns="measure", index="train_seed")
+    )
+    (differences,), two = factors[0]
+    assert differences == pytest.approx((ranks["rho"]["d_psi"] - ranks["rho"]["l2"]).to_numpy())
+    assert two == pytest.approx(2)
+    assert 2 < factors[1][1] <= 4
+
+
+def test_pairs_without_episodes_are_refused(tmp_path):
+    path = write(tmp_path / "pairs.parquet", made_up_pairs(np.ones((2, 2, 3))).drop(columns="episode"))
+    with pytest.raises(UserError, match="pairs.parquet: missing episode"):
+        alignment.read([path])
 
 
 def test_correlations_of_weighted_pairs_are_scipys():
@@ -158,15 +319,39 @@ def test_every_claim_of_the_ledger_can_be_decided(p, tmp_path):
     rows, pairs = everything(tmp_path, p)
     found = claims.run(LEDGER, rows, pairs, tmp_path, SETTINGS, p.train_seeds[0])
     assert json.loads((tmp_path / "claims.json").read_text()) == found
-    epochs = {"two_room_epochs"}  # needs an epoch curve
     for entry in found:
         assert {"id", "claim", "place", "comparison", "paper", "ours"} <= set(entry)
         for protocol in ("paper", "ours"):
             assert {"verdict", "effect", "low", "high", "p"} <= set(entry[protocol])
-            assert entry["id"] in epochs or entry[protocol]["verdict"] != "not run", entry["id"]
+            assert entry[protocol]["verdict"] != "not run", entry["id"]
     by_id = {entry["id"]: entry["ours"]["verdict"] for entry in found}
     assert by_id["cube_gain"] == by_id["gap_to_lewm"] == by_id["calibrated"] == "reproduced"
     assert "reproduced" in claims.terminal(found)
+    single = {e["id"] for e in found if any(part["note"] for part in [e["ours"], *e["ours"]["parts"]])}
+    sweeps = {"sweep_small_weight", "two_room_epochs", "reacher_progressive", "reacher_solvers", "reacher_terminal"}
+    assert single == sweeps
+    assert {by_id[name] for name in single} == {"inconclusive"}
+    units = {entry["id"]: entry["unit"] for entry in found if entry["unit"] != "points"}
+    assert units["calibrated"] == "d_ψ"
+    assert set(units.values()) == {"ρ", "d_ψ"}
+
+
+def test_made_up_rows_say_how_they_were_planned_as_real_ones_do(p, monkeypatch):
+    """Or a test would find a sweep's cell where a run finds the protocol's."""
+    from tdjepa import evaluation
+
+    monkeypatch.setattr(evaluation, "final_distance", lambda *_: np.zeros(2))
+    monkeypatch.setattr(evaluation, "version", lambda _: "")
+    locked = SimpleNamespace(entries=np.array([[1, 0], [2, 0]]), goals=None, sha256="ab" * 32)
+    outcome = {"success": [True, False], "trivial": False, "steps": 10, "plans": 1, "final": None}
+    for sweep in ("", "blend", "solvers"):
+        cfg = params.evaluate_slice(p, "push_t", "tdjepa", 3072, sweep)
+        for cell in cfg.cells:
+            key = {"epoch": cell.epoch, "solver": cell.solver, "cost": cell.cost, "w": cell.w}
+            (first, _) = evaluation.rows(cfg, locked, key, outcome, "", cell).to_dict("records")
+            said = planned(cell)
+            assert {name: first[name] for name in said} == said
+            assert set(PLANNER) <= set(said)
 
 
 def test_from_nothing_every_claim_is_not_run(tmp_path):
@@ -182,7 +367,10 @@ def test_from_nothing_every_claim_is_not_run(tmp_path):
         (lambda c: c["tests"][0].update({"env": "atari"}), "env 'atari' is not one of"),
         (lambda c: c["tests"][0].update({"is": "bigger"}), "is 'bigger' is not one of"),
         (lambda c: c["tests"][0]["sum"][0][1].update({"costs": "l2"}), "unknown key 'costs'"),
-        (lambda c: c["tests"][0].update({"is": "near"}), "near needs a size"),
+        (lambda c: c["tests"][0].update({"is": "near"}), "a size belongs to at_least, at_most, near"),
+        (lambda c: c["tests"][0].update({"size": 2}), "a size belongs to at_least, at_most, near"),
+        (lambda c: c["tests"][0]["sum"][0][1].update({"alpha": 0.1}), "alpha needs a setting"),
+        (lambda c: c["tests"][0]["sum"][0][1].update({"env": "atari"}), "env 'atari' is not one of"),
         (lambda c: c["tests"][0]["sum"][0][1].update({"value": "luck"}), "value 'luck'"),
     ],
 )

@@ -9,7 +9,7 @@ from scipy import stats
 
 from synthetic import PAIRS, outcomes, write
 from tdjepa.errors import UserError
-from tdjepa.evidence import bootstrap, judge, paired, rows, summary
+from tdjepa.evidence import bootstrap, contact, judge, paired, rows, summary
 from tdjepa.params import Judge
 
 SETTINGS = Judge(seed=1, bootstrap=300, level=0.95)
@@ -166,15 +166,20 @@ def test_resampled_means_against_plain_loops():
 
 
 @pytest.mark.parametrize(
-    ("train", "episode", "at_least"),
-    [(0.0, 1.5, 0.91), (0.3, 1.0, 0.9), (1.0, 0.5, 0.87), (1.0, 0.0, 0.87)],
+    ("train", "episode", "at_least", "widest"),
+    [(0.0, 1.5, 0.91, 1.2), (0.3, 1.0, 0.9, 1.6), (1.0, 0.5, 0.87, 1.8), (1.0, 0.0, 0.87, 1.8)],
     ids=str,
 )
-def test_coverage_on_simulated_data(train, episode, at_least):
-    """Nominal 95 %: near it whether episodes vary most or three training seeds do (docs/statistics.md has the grid)."""
+def test_coverage_on_simulated_data(train, episode, at_least, widest):
+    """Nominal 95 %: near it whether episodes vary most or three training seeds do (docs/statistics.md has the grid).
+
+    Always covering is no art ([0, 100] does): on the average an interval may be so many times as wide as the range that
+    holds 95 % of the means themselves, which is what somebody would give who knows their distribution. Not knowing it has
+    its price where three trainings must show how trainings vary: Student's t is 2.2 times the normal quantile there.
+    """
     rng = np.random.default_rng(5)
     truth = np.mean(1 / (1 + np.exp(-1 - np.hypot(train, episode) * rng.normal(size=400_000))))
-    hits, simulations = 0, 200
+    hits, rates, widths, simulations = 0, [], [], 200
     draws = bootstrap.Draws(1, 300)
     weights = (draws.train("e", "m", range(3)), draws.plan("e", range(5)), draws.pairs("e", np.arange(50)))
     for _ in range(simulations):
@@ -183,12 +188,15 @@ def test_coverage_on_simulated_data(train, episode, at_least):
         means = bootstrap.resampled_means(success, *weights)
         low, high, _ = bootstrap.interval(success, np.arange(50), means, 0.95)
         hits += low <= 100 * truth <= high
-    assert at_least <= hits / simulations <= 1
+        rates.append(100 * success.mean())
+        widths.append(high - low)
+    assert at_least <= hits / simulations
+    assert 1 <= np.mean(widths) / np.diff(np.quantile(rates, [0.025, 0.975]))[0] <= widest
 
 
 def test_coverage_of_a_difference_between_two_methods():
     """Two methods with three trainings each, on the same episodes, equally good: zero is inside about 95 % of the time."""
-    rng, hits, simulations = np.random.default_rng(7), 0, 120
+    rng, hits, differences, widths, simulations = np.random.default_rng(7), 0, [], [], 120
     resampled = paired.Resampled(1, 300)
     for _ in range(simulations):
         episodes = rng.normal(size=(1, 1, 50))
@@ -203,7 +211,10 @@ def test_coverage_of_a_difference_between_two_methods():
         found = paired.contrast([(1, cells[0]), (-1, cells[1])])
         low, high, _ = paired.contrast_interval(found, resampled, 0.95)
         hits += low <= 0 <= high
-    assert 0.9 <= hits / simulations <= 1
+        differences.append(100 * found.estimate)
+        widths.append(high - low)
+    assert hits / simulations >= 0.9
+    assert 1 <= np.mean(widths) / np.diff(np.quantile(differences, [0.025, 0.975]))[0] <= 1.9
 
 
 def test_the_error_of_a_mean_is_the_textbooks():
@@ -381,6 +392,23 @@ def test_a_resampled_cell_serves_all_its_comparisons_and_gives_the_same_as_alone
     shared = paired.Resampled(3, 200)
     for one, other in itertools.permutations(cells.values(), 2):
         assert paired.compare(one, other, shared, 0.95) == paired.compare(one, other, paired.Resampled(3, 200), 0.95)
+
+
+# Phases ---------------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_without_a_row_or_a_phase_is_no_success():
+    """Forty episodes, half of them fail after contact; a quarter of one run is lost, the phases of another's quarter too."""
+    frame = outcomes(np.broadcast_to(np.arange(40) % 2 == 0, (2, 2, 40))).assign(contact=True)
+    (whole,) = contact.phases(frame)
+    assert (whole["before"], whole["after"], whole["after_std"], whole["n_missing"]) == (0, 20, 0, 0)
+    first = (frame["train_seed"] == 3072) & (frame["episode"] < 10)
+    (lost,) = contact.phases(frame[~(first & (frame["plan_seed"] == 7))])
+    assert (lost["after"], lost["after_std"], lost["n_missing"]) == (20, 0, 10)
+    (unknown,) = contact.phases(
+        frame.assign(contact=frame["contact"].astype(object).mask(first & (frame["plan_seed"] == 7)))
+    )
+    assert (unknown["after"], unknown["after_std"], unknown["n_missing"]) == (20, 0, 10)
 
 
 # Judging --------------------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from tdjepa.errors import UserError, reason
 from tdjepa.evidence.names import SPLITS
 
 MEASURES = ("d_psi", "l2")
-COLUMNS = ["env", "method", "train_seed", "tau", "near", "far", "d_psi", "l2"]
+COLUMNS = ["env", "method", "train_seed", "episode", "tau", "near", "far", "d_psi", "l2"]
 BINS = 5  # of equal width over the gaps, for "rises with the gap"
 
 
 def read(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """The pairs of several diagnostics; `episode` where the files have it, `epoch` 0 where they do not say."""
+    """The pairs of several diagnostics; `epoch` is 0 where they do not say."""
     frames = [_read_one(Path(path)) for path in paths]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in [*COLUMNS, "epoch"]})
 
@@ -29,7 +29,7 @@ def _read_one(path: Path) -> pd.DataFrame:
     if missing:
         raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")
     frame = frame if "epoch" in frame else frame.assign(epoch=0)
-    return frame[[*COLUMNS, "epoch", *(["episode"] if "episode" in frame else [])]]
+    return frame[[*COLUMNS, "epoch"]]
 
 
 def last(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -48,7 +48,7 @@ class Draws:
         return draw(stream(self.seed, kind, name, *levels), self.resamples, len(levels))
 
     def train(self, env: str, training: str, seeds: np.ndarray) -> np.ndarray:
-        """Two methods' trainings are independent even under equal seed numbers, so the method names the draw."""
+        """Two methods' trainings are drawn apart even under equal seed numbers, so the method names the draw."""
         return self.of("trainings", f"{env}/{training}", tuple(map(int, seeds)))
 
     def plan(self, env: str, seeds: np.ndarray) -> np.ndarray:

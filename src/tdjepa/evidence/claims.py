@@ -4,17 +4,21 @@ A claim is data (paper/claims.yaml): words of our own, its place in the paper, a
 test names an environment, a weighted sum of cells (success or failures by phase, in points) or of pair statistics
 (correlations), and what the paper says of it:
 
-    above      greater than zero                 reproduced when the interval lies above zero
-    below      less than zero                    reproduced when the interval lies below zero
-    not_below  no worse than zero by a margin    reproduced when the interval lies above minus the margin
-    near       of a certain size                 reproduced when that size is in an interval that leaves out zero
+    above      greater than zero        reproduced when the interval lies above zero
+    below      less than zero           reproduced when the interval lies below zero
+    at_least   of a size or more        reproduced when the interval lies at or above that size (-2: no worse by more than 2)
+    at_most    of a size or less        reproduced when the interval lies at or below that size
+    near       of a certain size        reproduced when that size is in an interval that leaves out zero
 
-A cell may name another method that stands for it under our protocol (`ours`), where the paper's choice is not a fair one.
+A cell may name another method that stands for it under our protocol (`ours`), where the paper's choice is not a fair one,
+and another environment (`env`) than the test's.
 
 Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
-rows are missing. A claim of several tests is reproduced when all are and contradicted when one is.
+rows are missing. A claim of several tests is reproduced when all are and contradicted when one is. Under our protocol a
+single training is always inconclusive: nothing in its rows says how another would have come out.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,8 +33,11 @@ from tdjepa.evidence.paired import holm
 from tdjepa.params import ENVS, Judge, read_yaml
 
 VERDICTS = ("contradicted", "not run", "inconclusive", "reproduced")  # of several tests, the first of these decides
-DIRECTIONS = ("above", "below", "not_below", "near")
+DIRECTIONS = ("above", "below", "at_least", "at_most", "near")
+SIZED = DIRECTIONS[2:]  # the others compare with zero
+TRAININGS = {"paper": 1, "ours": 2}  # so many at least, or an interval is none of that protocol
 CELL_KEYS = {
+    "env",
     "method",
     "cost",
     "solver",
@@ -45,7 +52,7 @@ CELL_KEYS = {
     "ours",
 }
 PAIR_KEYS = {"method", "split", "rank", "rise"}
-TEST_KEYS = {"env", "sum", "is", "margin", "size"}
+TEST_KEYS = {"env", "sum", "is", "size"}
 
 
 def read(path: str | Path) -> list[dict]:
@@ -70,19 +77,22 @@ def _problem(claim) -> str:
         return "id, claim, place and tests are expected, and nothing else"
     for test in claim["tests"]:
         if set(test) - TEST_KEYS or not {"env", "sum", "is"} <= set(test):
-            return f"a test has env, sum, is and perhaps margin or size; found {', '.join(map(str, test))}"
-        if test["env"] not in ENVS:
-            return f"env {test['env']!r} is not one of {', '.join(ENVS)}"
+            return f"a test has env, sum, is and perhaps size; found {', '.join(map(str, test))}"
+        for env in (test["env"], *(term["env"] for _, term in test["sum"] if "env" in term)):
+            if env not in ENVS:
+                return f"env {env!r} is not one of {', '.join(ENVS)}"
         if test["is"] not in DIRECTIONS:
             return f"is {test['is']!r} is not one of {', '.join(DIRECTIONS)}"
-        if test["is"] == "near" and "size" not in test:
-            return "near needs a size"
+        if (test["is"] in SIZED) != ("size" in test):
+            return f"a size belongs to {', '.join(SIZED)}, and each of these needs one"
         for _, term in test["sum"]:
             allowed = PAIR_KEYS if _of_pairs(term) else CELL_KEYS
             if set(term) - allowed:
                 return f"unknown key {sorted(set(term) - allowed)[0]!r}; allowed: {', '.join(sorted(allowed))}"
             if term.get("value", "success") not in VALUES:
                 return f"value {term['value']!r} is not one of {', '.join(VALUES)}"
+            if "alpha" in term and "setting" not in term:
+                return "alpha needs a setting: the protocol's cells have an alpha too"
         if len({_of_pairs(term) for _, term in test["sum"]}) > 1:
             return "one test cannot add success rates and correlations"
     return ""
@@ -92,23 +102,26 @@ def _of_pairs(term: Mapping) -> bool:
     return "rank" in term or "rise" in term
 
 
-def verdict(effect: Effect | None, test: Mapping) -> str:
+def verdict(effect: Effect | None, test: Mapping, protocol: str) -> str:
     """What an interval says to a test."""
     if effect is None:
         return "not run"
-    if effect.low is None:
+    if effect.low is None or _single(effect, protocol):
         return "inconclusive"
-    low, high, direction = effect.low, effect.high, test["is"]
-    if direction == "below":
-        low, high = -high, -low
+    low, high, direction, bound = effect.low, effect.high, test["is"], test.get("size", 0)
     if direction == "near":
-        if not low <= test["size"] <= high:
+        if not low <= bound <= high:
             return "contradicted"
         return "inconclusive" if low <= 0 <= high else "reproduced"
-    bound = -test.get("margin", 0) if direction == "not_below" else 0
-    if low > bound or (direction == "not_below" and low >= bound):
+    if direction in ("below", "at_most"):
+        low, high, bound = -high, -low, -bound
+    if low > bound or (direction in SIZED and low == bound):
         return "reproduced"
     return "contradicted" if high < bound else "inconclusive"
+
+
+def _single(effect: Effect, protocol: str) -> bool:
+    return effect.n_train is not None and effect.n_train < TRAININGS[protocol]
 
 
 def run(
@@ -142,8 +155,8 @@ def judge(ledger: Sequence[Mapping], evidence: Evidence, train_seed: int) -> lis
                 "claim": claim["claim"],
                 "place": claim["place"],
                 "comparison": "; ".join(describe(test) for test in claim["tests"]),
-                "paper": _decide([(test, papers) for test, (papers, _) in zip(claim["tests"], tests, strict=True)]),
-                "ours": _decide([(test, ours) for test, (_, ours) in zip(claim["tests"], tests, strict=True)]),
+                "paper": _decide(claim["tests"], [papers for papers, _ in tests], "paper"),
+                "ours": _decide(claim["tests"], [ours for _, ours in tests], "ours"),
             }
         )
     for entry in out:
@@ -174,26 +187,48 @@ def under(test: Mapping, protocol: str) -> list:
     return out
 
 
-def _decide(tests: list[tuple[Mapping, Effect | None]]) -> dict:
-    """The verdict on all tests together, with the numbers of the one that decides it."""
-    parts = [
-        {"verdict": verdict(effect, test), "unit": unit(test), **(effect or _NOTHING).as_dict()}
-        for test, effect in tests
+def _decide(tests: Sequence[Mapping], effects: Sequence[Effect | None], protocol: str) -> dict:
+    """The verdict on all tests together, with the numbers of the one that decides it: of the worst verdict, the one whose
+    interval is least on the claim's side. A reproduced claim needs all its tests, so its p is the largest of theirs."""
+    parts = [_part(test, effect, protocol) for test, effect in zip(tests, effects, strict=True)]
+    order = [
+        (VERDICTS.index(part["verdict"]), clearance(e, t)) for part, e, t in zip(parts, effects, tests, strict=True)
     ]
+    decides = parts[order.index(min(order))]
+    if decides["verdict"] == "reproduced":
+        known = [part["p"] for part in parts]
+        decides = {**decides, "p": None if None in known else max(known)}
+    return {**decides, "parts": parts if len(parts) > 1 else []}
 
-    def rank(i):
-        sign = -1 if tests[i][0]["is"] == "below" else 1
-        effect = parts[i]["effect"]
-        return VERDICTS.index(parts[i]["verdict"]), 0.0 if effect is None else sign * effect
 
-    decides = parts[min(range(len(parts)), key=rank)]
-    known = [part["p"] for part in parts if part["p"] is not None]
-    return {**decides, "p": max(known) if len(known) == len(parts) else None, "parts": parts if len(parts) > 1 else []}
+def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
+    """A test's verdict and numbers. Its p is of "no difference", so a test against a size has none; nor has a protocol
+    where it cannot see how trainings differ."""
+    part = {"verdict": verdict(effect, test, protocol), "unit": unit(test), **vars(effect or _NOTHING), "note": ""}
+    if effect is None:
+        return part
+    if test["is"] in SIZED or _single(effect, protocol):
+        part["p"] = None
+    if protocol == "ours" and effect.n_train == 1:
+        part["note"] = "one training"
+    if protocol == "paper" and effect.n_plan == 1:
+        part["note"] = "one plan seed"
+    return part
+
+
+def clearance(effect: Effect | None, test: Mapping) -> float:
+    """How far on the claim's side an effect lies, in half-widths of its interval: units differ between tests."""
+    if effect is None or effect.low is None:
+        return 0.0
+    off, half = effect.effect - test.get("size", 0), (effect.high - effect.low) / 2
+    off = {"below": -off, "at_most": -off, "near": -abs(off)}.get(test["is"], off)
+    return off / half if half > 0 else math.copysign(math.inf, off) if off else 0.0
 
 
 def unit(test: Mapping) -> str:
-    """Of a test's effect: correlations or percentage points."""
-    return "ρ" if _of_pairs(test["sum"][0][1]) else "points"
+    """Of a test's effect: percentage points, correlations, or what the learned distance counts in."""
+    term = test["sum"][0][1]
+    return "ρ" if "rank" in term else "d_ψ" if "rise" in term else "points"
 
 
 _NOTHING = Effect(None, None, None, None)
@@ -210,20 +245,15 @@ def describe(test: Mapping) -> str:
         sign = "+" if coefficient > 0 else "-"
         size = "" if abs(coefficient) == 1 else f"{abs(coefficient):g} × "
         text += f" {sign} {size}{named}" if text else f"{'' if coefficient > 0 else '- '}{size}{named}"
-    margin = test.get("margin", 0)
-    relation = {
-        "above": "> 0",
-        "below": "< 0",
-        "not_below": f">= {-margin:g}" if margin else ">= 0",
-        "near": f"= {test.get('size', 0):g}",
-    }
-    return f"{test['env']}: {text} {relation[test['is']]}"
+    relation = {"above": ">", "below": "<", "at_least": ">=", "at_most": "<=", "near": "="}
+    return f"{test['env']}: {text} {relation[test['is']]} {test.get('size', 0):g}"
 
 
 def _named(key: str, value) -> str:
-    if key in ("method", "cost", "solver", "setting"):
+    if key in ("env", "method", "cost", "solver"):
         return str(value)
     return {
+        "setting": f"(sweep {value})",
         "value": f"({str(value).replace('_', ' ')})",
         "starts": f"({value} starts)",
         "split": f"({value} pairs)",
@@ -241,12 +271,13 @@ def terminal(judged: Sequence[Mapping]) -> str:
     lines = ["paper         ours          effect [interval], p", ""]
     for claim in judged:
         ours = claim["ours"]
-        digits = 2 if claim["unit"] == "ρ" else 1
+        digits = 1 if ours["unit"] == "points" else 2
         effect = ""
         if ours["effect"] is not None:
             effect = f"{ours['effect']:.{digits}f}"
             effect += "" if ours["low"] is None else f" [{ours['low']:.{digits}f}, {ours['high']:.{digits}f}]"
             effect += "" if ours["p_holm"] is None else f", p = {ours['p_holm']:.3g}"
+            effect += f", {ours['note']}" if ours["note"] else ""
         verdicts = "".join(f"{MARKS[v]} {v:<12}" for v in (claim["paper"]["verdict"], ours["verdict"]))
         lines += [f"{verdicts}{effect}", f"    {claim['claim']} ({claim['place']})"]
     counts = {v: sum(c["ours"]["verdict"] == v for c in judged) for v in reversed(VERDICTS)}

@@ -22,21 +22,26 @@ def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 def phases(rows: pd.DataFrame) -> list[dict]:
     """The paper's Table 7: failed episodes before and after contact, mean and sample std over plan seeds of the mean over
-    training seeds. One entry a cell that has the column; failures of unknown phase are counted apart."""
+    training seeds. One entry a cell that has the column. A run's failures are their share of its known episodes times the
+    cell's number of pairs, so that an episode without a row or without a phase is not taken for a success; `n_missing`
+    counts those."""
     if "contact" not in rows or not rows["contact"].notna().any():
         return []
-    known = final_rows(rows)
-    known = known[known["contact"].notna()]
-    failed = ~known["success"].astype(bool)
-    near = known["contact"].astype(bool)
-    counted = known[[*CELL, "train_seed", "plan_seed"]].assign(before=failed & ~near, after=failed & near)
-    runs = counted.groupby([*CELL, "train_seed", "plan_seed"])[["before", "after"]].sum()
-    by_plan_seed = runs.groupby([*CELL, "plan_seed"]).mean()
     out = []
-    for key, group in by_plan_seed.groupby(CELL, sort=True):
-        entry = {"env": key[0], "method": key[1], "cost": key[3], "n_plan_seeds": len(group)}
+    for key, group in final_rows(rows).groupby(CELL, sort=True):
+        known = group[group["contact"].notna()]
+        if known.empty:
+            continue
+        failed, near = ~known["success"].astype(bool), known["contact"].astype(bool)
+        counted = known.assign(before=failed & ~near, after=failed & near)
+        shares = counted.groupby(["train_seed", "plan_seed"])[["before", "after"]].mean()
+        pairs = len(group.drop_duplicates(["episode", "start"]))
+        by_plan_seed = pairs * shares.groupby("plan_seed").mean()
+        runs = group["train_seed"].nunique() * group["plan_seed"].nunique()
+        entry = {"env": key[0], "method": key[1], "cost": key[3], "n_plan_seeds": len(by_plan_seed)}
+        entry["n_missing"] = runs * pairs - len(known)
         for phase in ("before", "after"):
-            values = group[phase].to_numpy(float)
+            values = by_plan_seed[phase].to_numpy(float)
             entry |= {phase: float(values.mean()), f"{phase}_std": sample_std(values)}
         out.append(entry)
     return out

@@ -16,7 +16,7 @@ from scipy import special
 
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence.bootstrap import draw
-from tdjepa.evidence.names import PLANNER
+from tdjepa.evidence.names import FLOORS, PLANNER
 from tdjepa.evidence.select import select
 from tdjepa.evidence.summary import Cell
 from tdjepa.streams import stream
@@ -31,9 +31,8 @@ class Effect:
     low: float | None  # None where a protocol has no spread to offer
     high: float | None
     p: float | None
-
-    def as_dict(self) -> dict:
-        return {"effect": self.effect, "low": self.low, "high": self.high, "p": self.p}
+    n_train: int | None = None  # trainings of the method that has fewest; None without a trained one
+    n_plan: int | None = None  # plan seeds; None for pairs, which nobody plans
 
 
 class Evidence:
@@ -77,20 +76,21 @@ class Evidence:
 
 
 def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed: int) -> tuple | None:
-    """(paper's, ours) for a weighted sum [[coefficient, cell], ...] in percentage points; None when a cell is missing."""
-    by_stratum: dict[str | None, list] = {}
+    """(paper's, ours) for a weighted sum [[coefficient, cell], ...] in percentage points; None when a cell is missing.
+    A cell may be of another environment (`env`): their plan seeds and pairs are drawn apart."""
+    by_stratum: dict[tuple, list] = {}
     for coefficient, wanted in terms:
         wanted = dict(wanted)
-        stratum = wanted.pop("starts", None)
-        cell = evidence.cell(env, wanted)
+        where = (wanted.pop("env", env), wanted.pop("starts", None))
+        cell = evidence.cell(where[0], wanted)
         if cell is None:
             return None
-        by_stratum.setdefault(stratum, []).append((coefficient, cell))
-    parts = {name: (of_part, evidence.stratum(env, name)) for name, of_part in by_stratum.items()}
-    whole = [paired.contrast(of_part, mask) for of_part, mask in parts.values()]
+        by_stratum.setdefault(where, []).append((coefficient, cell))
+    parts = [(of_part, evidence.stratum(*where)) for where, of_part in by_stratum.items()]
+    whole = [paired.contrast(of_part, mask) for of_part, mask in parts]
     if any(c is None for c in whole):
         return None
-    first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], m) for of_part, m in parts.values()]
+    first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], mask) for of_part, mask in parts]
     simple = len(whole) == 1 and len(terms) == 2 and sum(c for c, _ in terms) == 0
     return (
         None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level),
@@ -107,13 +107,21 @@ def _one_seed(cell: Cell, seed: int) -> Cell:
     )
 
 
-def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect:
+def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect | None:
     shared = sorted(set.intersection(*(set(c.plan_seeds.tolist()) for c in contrasts)))
+    if not shared:
+        return None
     values = np.zeros(len(shared))
     for c in contrasts:
         values += summary.plan_seed_means(c.by_pair)[np.isin(c.plan_seeds, shared)]
     low, high = student_interval(values, level)
-    return Effect(float(values.mean()), low, high, paired.paired_t(values)[1])
+    return Effect(float(values.mean()), low, high, paired.paired_t(values)[1], _trainings(contrasts), len(shared))
+
+
+def _trainings(contrasts: list[paired.Contrast]) -> int | None:
+    """Of the method that has fewest with any row here; floors have none."""
+    groups = [g for c in contrasts for g in c.groups if g.training not in FLOORS]
+    return min((int((~np.isnan(g.values)).any((1, 2)).sum()) for g in groups), default=None)
 
 
 def student_interval(values: np.ndarray, level: float) -> tuple[float | None, float | None]:
@@ -130,65 +138,88 @@ def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: boo
         (c,) = contrasts
         low, high, _ = paired.contrast_interval(c, evidence.resampled, evidence.level)
         p = paired.permutation(c, evidence.resampled.draws.seed) if with_p else None
-        return Effect(100 * c.estimate, low, high, p)
+        return Effect(100 * c.estimate, low, high, p, _trainings(contrasts), len(c.plan_seeds))
     estimate = sum(c.estimate for c in contrasts)
     means = sum(evidence.resampled.means(c) for c in contrasts)
     freedom = min(paired.spread(c, evidence.resampled)[1] for c in contrasts)
     low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    return Effect(100 * estimate, 100 * low, 100 * high, None)
+    n_plan = min(len(c.plan_seeds) for c in contrasts)
+    return Effect(100 * estimate, 100 * low, 100 * high, None, _trainings(contrasts), n_plan)
 
 
 def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple | None:
     """(paper's, ours) for a weighted sum [[coefficient, {method, split, rank | rise}], ...] of statistics of held-out pairs:
-    `rank: d_psi` is that cost's correlation with the gap, `rise: d_psi` the smallest rise of its mean over the gaps."""
-    groups = [(coefficient, *_checkpoints(evidence.pairs, env, wanted)) for coefficient, wanted in terms]
-    if any(not frames for _, frames, _ in groups):
+    `rank: d_psi` is that cost's correlation with the gap, `rise: d_psi` the smallest rise of its mean over the gaps.
+
+    Two costs of one method are measured on the same checkpoints: their difference is taken seed by seed, before anything
+    is said of how trainings vary.
+    """
+    by_method: dict[str, list] = {}
+    for coefficient, wanted in terms:
+        by_method.setdefault(wanted["method"], []).append((coefficient, *_checkpoints(evidence.pairs, env, wanted)))
+    shared = {m: sorted(set.intersection(*(set(frames) for _, frames, _ in of))) for m, of in by_method.items()}
+    if not all(shared.values()):
         return None
-    by_seed = [c * np.array([statistic(f["x"], f["tau"])[0] for f in frames]) for c, frames, statistic in groups]
-    if any(np.isnan(values).any() for values in by_seed):
+    by_seed = {
+        m: sum(
+            c * np.array([statistic(frames[s]["x"], frames[s]["tau"])[0] for s in shared[m]])
+            for c, frames, statistic in of
+        )
+        for m, of in by_method.items()
+    }  # (T,) each
+    if any(np.isnan(values).any() for values in by_seed.values()):
         return None
-    estimate = float(sum(values.mean() for values in by_seed))
-    if len({len(values) for values in by_seed}) == 1:
-        together = sum(by_seed)
-        low, high = student_interval(together, evidence.level)
-        papers = Effect(estimate, low, high, paired.paired_t(together)[1])
-    else:
-        papers = Effect(estimate, None, None, None)
-    return papers, _resampled_pairs(evidence, env, terms, groups, by_seed, estimate)
+    estimate, n_train = float(sum(v.mean() for v in by_seed.values())), min(map(len, by_seed.values()))
+    low = high = p = None
+    if len({tuple(seeds) for seeds in shared.values()}) == 1:
+        together = sum(by_seed.values())
+        (low, high), p = student_interval(together, evidence.level), paired.paired_t(together)[1]
+    papers = Effect(estimate, low, high, p, n_train)
+    means, fixed, episodes = _resampled_pairs(evidence, env, by_method, shared)
+    freedom = freedom_of_pairs(list(by_seed.values()), fixed, episodes)
+    low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
+    return papers, Effect(estimate, low, high, None, n_train)
 
 
 def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
-    """The pairs of each checkpoint of a method in a split, and the statistic that is asked for."""
+    """The pairs of each checkpoint of a method in a split by training seed, and the statistic that is asked for."""
     part = pairs[(pairs["env"] == env) & (pairs["method"] == wanted["method"])]
     split, (measure, kind) = wanted.get("split", "all"), next((wanted[k], k) for k in ("rank", "rise") if k in wanted)
     if split != "all":
         part = part[part[split].astype(bool)]
     part = part.dropna(subset=[measure])
-    columns = {"x": measure, "tau": "tau", "episode": "episode" if "episode" in part else "tau"}
-    frames = [
-        {name: f[column].to_numpy() for name, column in columns.items()}
-        for _, f in part.groupby("train_seed", sort=True)
-    ]
+    columns = {"x": measure, "tau": "tau", "episode": "episode"}
+    frames = {
+        seed: {name: f[column].to_numpy() for name, column in columns.items()}
+        for seed, f in part.groupby("train_seed", sort=True)
+    }
     return frames, alignment.correlation if kind == "rank" else alignment.smallest_rise
 
 
-def _resampled_pairs(evidence, env, terms, groups, by_seed, estimate) -> Effect:
-    """Episodes are drawn once for all checkpoints of a draw, as they share their pairs; trainings once a method."""
-    draws = min(RANK_DRAWS, evidence.resampled.draws.resamples)
-    seed = evidence.resampled.draws.seed
-    total, fixed = np.zeros(draws), np.zeros(draws)
-    for (coefficient, frames, statistic), (_, wanted) in zip(groups, terms, strict=True):
-        weights = draw(stream(seed, "trainings", f"{env}/{wanted['method']}", len(frames)), draws, len(frames))
-        values = np.empty((draws, len(frames)))
-        for i, frame in enumerate(frames):
-            labels, member = np.unique(frame["episode"], return_inverse=True)
-            episodes = draw(stream(seed, "episodes of pairs", env, *map(int, labels)), draws, len(labels))
-            values[:, i] = coefficient * statistic(frame["x"], frame["tau"], episodes[:, member])
+def _resampled_pairs(evidence: Evidence, env: str, by_method: Mapping, shared: Mapping) -> tuple:
+    """(resampled sums (B,), the same with all trainings kept (B,), number of episodes). Episodes are drawn once for all
+    checkpoints of a draw, as they share their pairs; trainings once a method."""
+    draws, seed = min(RANK_DRAWS, evidence.resampled.draws.resamples), evidence.resampled.draws.seed
+    total, fixed, most = np.zeros(draws), np.zeros(draws), 0
+    for method, of_method in by_method.items():
+        n = len(shared[method])
+        weights = draw(stream(seed, "trainings", f"{env}/{method}", n), draws, n)
+        values = np.zeros((draws, n))
+        for coefficient, frames, statistic in of_method:
+            for i, frame in enumerate(frames[s] for s in shared[method]):
+                labels, member = np.unique(frame["episode"], return_inverse=True)
+                episodes = draw(stream(seed, "episodes of pairs", env, *map(int, labels)), draws, len(labels))
+                values[:, i] += coefficient * statistic(frame["x"], frame["tau"], episodes[:, member])
+                most = max(most, len(labels))
         total += (values * weights).sum(1) / weights.sum(1)
         fixed += values.mean(1)
+    return total, fixed, most
+
+
+def freedom_of_pairs(by_seed: Sequence[np.ndarray], fixed: np.ndarray, episodes: int) -> float:
+    """Satterthwaite's degrees of freedom of a sum over methods: each method's trainings, (T,) values, are a factor, and the
+    episodes are one, with the variance of draws (B,) that keep the trainings."""
     factors = [(v.var(ddof=1) / len(v), len(v) - 1) for v in by_seed if len(v) > 1]
-    factors.append((float(np.nanvar(fixed)), len(np.unique(groups[0][1][0]["episode"])) - 1))
+    factors.append((float(np.nanvar(fixed)), episodes - 1))
     variance, noise = sum(v for v, _ in factors), sum(v**2 / max(df, 1) for v, df in factors)
-    freedom = max(1.0, variance**2 / noise) if noise else math.inf
-    low, high = bootstrap.percentiles(total, estimate, math.inf, freedom, evidence.level)
-    return Effect(estimate, low, high, None)
+    return max(1.0, variance**2 / noise) if noise else math.inf

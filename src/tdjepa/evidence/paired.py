@@ -1,8 +1,9 @@
 """Contrasts of cells of one environment: a - b, or any weighted sum, on the plan seeds and start-goal pairs that all have.
 
 Plan seeds and pairs are the same for all, so they are resampled together. Training seeds are the same checkpoints only
-for cells of one method (two costs, two epochs); two methods' trainings are independent of each other even under equal
-seed numbers, so there each side draws its own. A leaky training and the honest one of its method begin with the same
+for cells of one method (two costs, two epochs); two methods' trainings are drawn apart even under equal seed numbers. For
+ablations, which continue a training of the full model, that is a choice: what they share makes their difference vary less
+than is said here, not more (docs/statistics.md). A leaky training and the honest one of its method begin with the same
 weights and differ in their episodes alone: they are paired by training seed. A floor has no training and pairs with all
 checkpoints.
 
@@ -48,6 +49,7 @@ class Contrast:
     plan_seeds: np.ndarray  # (P,)
     clusters: np.ndarray  # (E,) episode of each start-goal pair
     support: bytes  # which seeds and pairs of the environment these are
+    reach: tuple[float, float]  # the least and the most that the weighted sum can be
 
     @property
     def by_pair(self) -> np.ndarray:
@@ -95,7 +97,8 @@ def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = Non
         groups.append(Group(method, seeds, values, cell if whole else None, sign))
     cell = terms[0][1]
     support = plan.tobytes() + pair.tobytes()
-    return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], support)
+    reach = tuple(float(sum(pick(c, 0) for c, _ in terms)) for pick in (min, max))
+    return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], support, reach)
 
 
 class Resampled:
@@ -142,12 +145,13 @@ def contrast_interval(c: Contrast, resampled: Resampled, level: float) -> tuple[
     episodes would all go one way (see bootstrap.py), and kind is "exact".
     """
     low, high = percentiles(resampled.means(c), c.estimate, *spread(c, resampled), level)
-    low, high = max(low, -1.0), min(high, 1.0)
+    low, high = max(low, c.reach[0]), min(high, c.reach[1])
     by_episode = cluster_values(c, weighted=False)
     if np.sum(~np.isclose(by_episode, np.median(by_episode))) >= FEW:
         return 100 * low, 100 * high, "bootstrap"
     share = unseen_share(len(by_episode), level)
-    low, high = min(low, (1 - share) * c.estimate - share), max(high, (1 - share) * c.estimate + share)
+    seen = (1 - share) * c.estimate
+    low, high = min(low, seen + share * c.reach[0]), max(high, seen + share * c.reach[1])
     return 100 * low, 100 * high, "exact"
 
 

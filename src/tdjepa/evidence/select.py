@@ -9,9 +9,10 @@ from tdjepa.evidence.names import FLOORS, MAIN
 def select(cells: Iterable[Mapping], env: str, method: str, share: float | None = None, **wanted) -> Mapping | None:
     """The cell with these values, None when there is none.
 
-    Without `epoch` it is the method's last one, or with `share` the one nearest to that share of it. Without `setting` it
-    is the published protocol's cell if one fits, else the first sweep's that does (by name): a sweep is found by what
-    was planned and not by what somebody called it.
+    Without `epoch` it is the method's last one, or with `share` the earlier one nearest to that share of it. Without
+    `setting` it is the published protocol's cell if one fits, else the first sweep's that does (by name): a sweep is found
+    by what was planned and not by what somebody called it. But the protocol's cells have an `alpha` too, whatever their
+    cost: a sweep of alpha is asked for by its setting.
     """
     found = [cell for cell in cells if cell["env"] == env and cell["method"] == method]
     if not found or method in FLOORS:
@@ -21,10 +22,13 @@ def select(cells: Iterable[Mapping], env: str, method: str, share: float | None 
     last = max(cell["epoch"] for cell in found)
     found = [cell for cell in found if all(_equal(cell[key], value) for key, value in wanted.items())]
     if share is not None:
+        found = [cell for cell in found if cell["epoch"] < last]  # the last would be held against itself
         found.sort(key=lambda cell: abs(cell["epoch"] - share * last))
         found = [cell for cell in found if cell["epoch"] == found[0]["epoch"]]
     found.sort(key=lambda cell: (cell["setting"] != MAIN, cell["setting"], -cell["refinements"], cell["id"]))
-    return found[0] if found else None
+    of_setting = [cell for cell in found if cell["setting"] == found[0]["setting"]]
+    several = len({cell["alpha"] for cell in of_setting}) > 1  # any of them would be as good an answer
+    return found[0] if found and not several else None
 
 
 def _equal(found, wanted) -> bool:

@@ -3,6 +3,7 @@
 Only tables import this file, so that a changed caption rebuilds tables and the PDF and draws no figure.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -15,14 +16,23 @@ from tdjepa.render.labels import COSTS, ENVS, SOLVERS, method_label
 from tdjepa.render.texts import count
 
 
-def seeds_text(params: Params) -> str:
-    """Scale and numbers of seeds of each kind: goes with every success rate."""
+def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
+    """Scale and numbers of seeds of each kind: goes with every success rate. Of the run, or of these cells where a table
+    holds sweeps, which take fewer."""
     e = params.evaluate
-    return (
-        f"Scale {params.scale}: {count(len(params.train_seeds), 'training seed')}, "
-        f"{count(len(e.plan_seeds), 'plan seed')}, {e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; "
-        f"± and [ ] as in the main table."
+    train, plan = (
+        sorted({cell[f"n_{kind}_seeds"] for cell in cells} or {planned})
+        for kind, planned in (("train", len(params.train_seeds)), ("plan", len(e.plan_seeds)))
     )
+    return (
+        f"Scale {params.scale}: {_range(train, 'training seed')}, {_range(plan, 'plan seed')}, "
+        f"{e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; ±, [ ] and † as in the main table."
+    )
+
+
+def _range(numbers: Sequence[int], noun: str) -> str:
+    """3 plan seeds; 1 or 3 plan seeds"""
+    return " or ".join([*map(str, numbers[:-1]), count(numbers[-1], noun)])
 
 
 def key_text(params: Params) -> str:
@@ -81,7 +91,7 @@ class _Values(dict):
 
     def __init__(self, params: Params, **more):
         p = params
-        super().__init__(
+        known = dict(
             scale=p.scale,
             level=f"{100 * p.judge.level:g} %",
             deployed=deployed_text(p),
@@ -96,8 +106,8 @@ class _Values(dict):
             near_end=p.mine.near_end,
             far_end=p.mine.far_end,
             tdjepa=method_label(p, "tdjepa"),
-            **more,
         )
+        super().__init__(known | more)
         self.params = p
 
     def __missing__(self, key: str) -> str:

@@ -8,7 +8,7 @@ from tdjepa.render.captions import caption
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, NOT_RUN, cost_text, method_label, methods, planned_cost
 from tdjepa.render.table import RULE, Table, Traced
-from tdjepa.render.texts import mean_std, number, rank_text
+from tdjepa.render.texts import mean_std, number, partial, rank_text
 
 
 def rank_split(inputs: Inputs) -> Table:
@@ -21,7 +21,7 @@ def rank_split(inputs: Inputs) -> Table:
     for env in [e for e in ENVS if e == printed["env"] or e in p.envs]:
         for split in SPLITS if env == printed["env"] else SPLITS[:1]:
             found = [inputs.rank(env, m, cost, split) for m, cost in columns]
-            body.append([ENVS[env], f"{names[split]}, reproduced", *map(rank_text, found)])
+            body.append([ENVS[env], f"{names[split]}, reproduced", *(rank_text(f, len(p.train_seeds)) for f in found)])
             if env == printed["env"]:
                 values = [rank_text((v["mean"], v["std"], 3)) for v in (printed[split]["d_psi"], printed[split]["l2"])]
                 body.append([ENVS[env], f"{names[split]}, published", *values, "–"])
@@ -37,15 +37,22 @@ def phases(inputs: Inputs) -> Table:
     body = []
     for cost in COSTS:
         ours = found.get((env, "tdjepa", cost))
+        mark = "†" if ours and (ours.get("n_missing") or _partial(inputs, env, cost)) else ""
         row = [cost_text(p, cost)]
         for phase in ("before", "after"):
             values = None if ours is None else [v for v in (ours[phase], ours[f"{phase}_std"]) if v is not None]
-            text = NOT_RUN if ours is None else mean_std(values, d)
+            text = NOT_RUN if ours is None else mean_std(values, d) + mark
             row += [mean_std(source[cost][phase]), _traced(text, inputs.cell(env, "tdjepa", cost))]
         body.append(row)
     text = caption(p, "phases", env=ENVS[env], place=source["place"])
     head = ["Plan cost", "Before contact, published", "reproduced", "After contact, published", "reproduced"]
     return Table("phases", text, head, body, wide=True)
+
+
+def _partial(inputs: Inputs, env: str, cost: str) -> bool:
+    """Whether the rows that a diagnostic of TD-JEPA's planning is made of are fewer than planned."""
+    cell = inputs.cell(env, "tdjepa", cost)
+    return cell is not None and partial(inputs.params, cell)
 
 
 def geometry(inputs: Inputs) -> Table:
@@ -54,16 +61,18 @@ def geometry(inputs: Inputs) -> Table:
     env, d = source["env"], inputs.params.render.digits
     found = {(g["env"], g["method"], g["cost"], g["stratum"]): g["mean"] for g in inputs.stats["geometry"]}
     names = {"all": "all", "close": "close", "far": "far"}
+    marks = {cost: "†" if _partial(inputs, env, cost) else "" for cost in COSTS}
+    marks["gap"] = marks["l2"] or marks["d_psi"]
     body = []
     for stratum, label in names.items():
         printed = source[stratum]
         ours = {cost: found.get((env, "tdjepa", cost, stratum)) for cost in COSTS}
-        gap = None if None in (ours["l2"], ours["d_psi"]) else ours["l2"] - ours["d_psi"]
-        cells = {cost: inputs.cell(env, "tdjepa", cost) for cost in COSTS}
-        behind = [*([cell] for cell in cells.values()), [cells["l2"], cells["d_psi"]]]
+        ours["gap"] = None if None in (ours["l2"], ours["d_psi"]) else ours["l2"] - ours["d_psi"]
+        cells = {cost: [inputs.cell(env, "tdjepa", cost)] for cost in COSTS}
+        cells["gap"] = cells["l2"] + cells["d_psi"]
         texts = [
-            NOT_RUN if value is None else _traced(number(value, d), *of_value)
-            for value, of_value in zip((*ours.values(), gap), behind, strict=True)
+            NOT_RUN if value is None else _traced(number(value, d) + marks[name], *cells[name])
+            for name, value in ours.items()
         ]
         body.append(
             [
@@ -95,7 +104,11 @@ def rank_epochs(inputs: Inputs) -> Table:
             for cost in ("d_psi", "l2"):
                 found = [inputs.rank(env, m, cost, epoch=epoch) for epoch in epochs]
                 if any(found) or cost in p.methods[m].costs:
-                    texts = [NOT_RUN if rho is None else number(rho[0], 3) for rho in found]
+                    few = [rho is not None and rho[2] < len(p.train_seeds) for rho in found]
+                    texts = [
+                        NOT_RUN if rho is None else number(rho[0], 3) + "†" * f
+                        for rho, f in zip(found, few, strict=True)
+                    ]
                     body.append([ENVS[env], f"{method_label(p, m)}, {COSTS[cost]}", *texts])
         body.append(RULE)
     head = ["Environment", "Method, cost", *(f"epoch {epoch}" for epoch in epochs)]

@@ -141,7 +141,8 @@ def effect_text(claim: dict, digits: int) -> str:
     ours = claim["ours"]
     if ours["effect"] is None:
         return "–"
-    digits = 2 if claim.get("unit") == "ρ" else digits
+    digits = digits if claim.get("unit", "points") == "points" else 2
     low, high = number(ours["low"], digits), number(ours["high"], digits)
     p = "" if ours.get("p_holm") is None else f", p {p_text(ours['p_holm'])}"
-    return f"{number(ours['effect'], digits)} [{low}, {high}]{p}"
+    note = f", {ours['note']}" if ours.get("note") else ""
+    return f"{number(ours['effect'], digits)} [{low}, {high}]{p}{note}"

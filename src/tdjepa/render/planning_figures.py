@@ -171,7 +171,7 @@ def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
         if "rerun" in source[env]:
             again = source[env]["rerun"]["blend"]
             ax.plot(source["alphas"], again, label="_rerun", alpha=0.4, **published_look)  # named in the caption
-        cells = [(a, inputs.swept(env, "tdjepa", cost="blend", alpha=float(a))) for a in source["alphas"]]
+        cells = [(a, inputs.swept(env, "tdjepa", setting="blend", alpha=float(a))) for a in source["alphas"]]
         points = [(a, first_run(inputs, cell)) for a, cell in cells if cell is not None]
         points = [(a, rate) for a, rate in points if rate is not None]
         if points:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tdjepa.artefacts import write_text
 from tdjepa.evidence import published
 from tdjepa.render import diagnostic_tables, own_tables
-from tdjepa.render.captions import caption, swept_text
+from tdjepa.render.captions import caption, seeds_text, swept_text
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import COSTS, ENVS, FLOORS, cost_text, method_label, methods, planned_cost
 from tdjepa.render.table import RULE, Strong, Table
@@ -162,7 +162,7 @@ def reacher_protocol(inputs: Inputs) -> Table:
     """The paper's Table 10; a solver's refinements are the published ones times what the scale allows."""
     source, p = published.load()["protocols"], inputs.params
     env = source["env"]
-    body = []
+    body, cells = [], []
     for row in source["rows"]:
         planned = [
             inputs.swept(env, method, cost=cost, **_planned(inputs, env, row))
@@ -171,8 +171,8 @@ def reacher_protocol(inputs: Inputs) -> Table:
         setting = f"{row['solver'].replace('cem', 'CEM')}-{row['refinements']}, w = {row['w']:g}"
         printed = [number(row["tdjepa"], 0), number(row["lewm"], 0)]
         body.append([setting, *printed, *(reproduced_text(inputs, cell) for cell in planned)])
-    swept = swept_text(p, "reacher_protocol", "Settings other than the protocol's")
-    text = caption(p, "reacher_protocol", env=ENVS[env], place=source["place"], swept=swept)
+        cells += [cell for cell in planned if cell]
+    text = caption(p, "reacher_protocol", env=ENVS[env], place=source["place"], seeds=seeds_text(p, cells))
     names = [method_label(p, m) for m in ("tdjepa", "lewm")]
     head = ["Protocol", *(f"{name}, published" for name in names), *(f"{name}, reproduced" for name in names)]
     return Table("reacher_protocol", text, head, body, wide=True)

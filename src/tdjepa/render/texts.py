@@ -97,8 +97,9 @@ def reproduced_row(inputs: Inputs, cells: list[dict | None], winners: list[dict 
     return [Strong(text) if cell is not None and cell is winner else text for text, cell, winner in marked]
 
 
-def rank_text(found: tuple[float, float | None, int] | None) -> str:
+def rank_text(found: tuple[float, float | None, int] | None, planned: int = 0) -> str:
+    """A correlation, marked when it is of fewer trainings than planned."""
     if found is None:
         return NOT_RUN
-    mean, std, _ = found
-    return number(mean, 3) if std is None else f"{number(mean, 3)} ± {number(std, 3)}"
+    mean, std, n = found
+    return f"{number(mean, 3)}{'' if std is None else f' ± {number(std, 3)}'}{'†' if n < planned else ''}"

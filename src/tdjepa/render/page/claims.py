@@ -45,7 +45,6 @@ def section(claims: list[dict], digits: int) -> Html:
 
 
 def _claim(claim: dict, digits: int) -> Html:
-    digits = digits if claim.get("unit", "points") == "points" else 3  # correlations are small
     asked = " · ".join(filter(None, (claim.get("place"), _plain(claim.get("comparison")))))
     verdicts = [_verdict(PROTOCOLS[protocol], claim[protocol], digits) for protocol in PROTOCOLS]
     if all(claim[protocol]["verdict"] == NOT_RUN for protocol in PROTOCOLS):
@@ -70,11 +69,13 @@ def _plain(comparison) -> str | None:
 
 def _verdict(title: str, found: dict, digits: int) -> Html:
     effect, low, high = (found.get(name) for name in ("effect", "low", "high"))
+    digits = digits if found.get("unit", "points") == "points" else 3  # correlations are small
     p = found.get("p_holm", found.get("p"))
     text = None
     if effect is not None:
         interval = "" if low is None or high is None else f" [{number(low, digits)}, {number(high, digits)}]"
         text = f"{number(effect, digits)}{interval}" + ("" if p is None else f", p {p_text(p)}")
+        text += f", {found['note']}" if found.get("note") else ""
     return element(
         "div",
         element("span", title, class_="protocol"),
