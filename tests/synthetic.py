@@ -48,7 +48,7 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
 
 
 RATES = {"d_psi": 0.6, "l2": 0.8, "blend": 0.7, "hard_gate": 0.7, "soft_gate": 0.7}  # of TD-JEPA; baselines 0.5
-SWEEPS = ("blend", "gates", "reacher_protocol", "solvers")  # that tables and claims are made of
+SWEEPS = ("blend", "gates", "reacher_protocol", "solvers", "three_frames")  # that tables and claims are made of
 ABLATIONS = ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout")
 
 
@@ -80,7 +80,7 @@ def everything(folder, params):
     def rate(method, cell):
         if cell.setting == "reacher_protocol":
             return cell.w
-        return 0.5 if method in ("lewm", "rc_aux_tdj") else 0.3 if method in ABLATIONS else RATES[cell.cost]
+        return 0.5 if method in ("lewm", "rc_aux_tdj", "rc_aux") else 0.3 if method in ABLATIONS else RATES[cell.cost]
 
     for env in ENVS:
         random = rng.random((1, len(params.evaluate.plan_seeds), len(pairs))) < 0.2
@@ -89,7 +89,7 @@ def everything(folder, params):
         files.append(
             write(folder / "all" / f"{len(files)}.parquet", frame.assign(env=env, scale=params.scale, **floor))
         )
-        for method in ("lewm", "rc_aux_tdj", "tdjepa", *(ABLATIONS if env == "push_t" else ())):
+        for method in ("lewm", "rc_aux_tdj", "rc_aux", "tdjepa", *(ABLATIONS if env == "push_t" else ())):
             for cell in evaluate_slice(params, env, method, params.train_seeds[0]).cells:
                 if cell.epoch == params.train.epochs:
                     add(env, method, cell, params.train_seeds, rate(method, cell))

@@ -316,7 +316,7 @@ def test_the_recipe_in_words_is_the_parameters(p):
 
 # Tables whose reproduced numbers are all successes or failures of plans
 PLANS = ("main", "literature", "ablations", "navigation", "phases", "geometry", "contact_gates", "reacher_protocol")
-PLANS += ("cost_matrix", "floors", "training_seeds", "split_leak")
+PLANS += ("cost_matrix", "floors", "training_seeds", "three_frames", "split_leak")
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -20,7 +20,8 @@ EVIDENCE = ("stats.json", "cells.csv", "metrics.json", "claims.json")
 TABLES = (
     *("method_comparison", "main", "literature", "ablations", "navigation", "rank_split", "phases", "geometry"),
     *("contact_gates", "reacher_protocol", "cost_matrix"),  # so far the paper's eleven; then our own
-    *("floors", "training_seeds", "split_leak", "rank_epochs", "disagreement", "probe", "data", "claims"),
+    *("floors", "training_seeds", "three_frames", "split_leak"),
+    *("rank_epochs", "disagreement", "probe", "data", "claims"),
 )
 FIGURES = (
     *("alignment", "pipeline", "cost_matrix", "epoch_curve", "offline", "calibration"),  # the paper's six

@@ -3,7 +3,7 @@
 from tdjepa.evidence import published
 from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import LEAKY
-from tdjepa.render.captions import caption
+from tdjepa.render.captions import caption, seeds_text
 from tdjepa.render.inputs import Inputs, seed_means
 from tdjepa.render.labels import ENVS, FLOORS, NOT_RUN, cost_text, method_label, methods, planned_cost
 from tdjepa.render.table import RULE, Strong, Table, Traced
@@ -65,6 +65,21 @@ def _trainings(inputs: Inputs, cell: dict | None) -> str:
     texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in inputs.params.train_seeds]
     spreads = f"{number(cell['std_train_seeds'], d)}/{number(cell['std'], d)}"
     return Traced(f"{' '.join(texts)} ({spreads})", cell["id"])
+
+
+def three_frames(inputs: Inputs) -> Table:
+    """The protocol plans from one real frame although three are trained: what the other two are worth, and to whom."""
+    p, name = inputs.params, "three_frames"
+    sweep, body, cells = p.evaluate.sweeps.get(name), [], []
+    for env in sweep.envs if sweep else ():
+        for method in [m for m in methods(p) if m in sweep.methods]:
+            cost = planned_cost(p, env, method)
+            pair = [inputs.cell(env, method, cost), inputs.swept(env, method, cost=cost, setting=name)]
+            label = f"{method_label(p, method)}, {cost_text(p, cost)}"
+            body.append([ENVS[env], label, *(reproduced_text(inputs, cell) for cell in pair)])
+            cells += [cell for cell in pair if cell]
+    head = ["Environment", "Method", "One frame, as published", "Three frames"]
+    return Table(name, caption(p, name, seeds=seeds_text(p, cells)), head, body, True, left=2)
 
 
 def split_leak(inputs: Inputs) -> Table:

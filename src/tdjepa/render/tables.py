@@ -203,6 +203,7 @@ ALL = (
     cost_matrix,
     own_tables.floors,
     own_tables.training_seeds,
+    own_tables.three_frames,
     own_tables.split_leak,
     diagnostic_tables.rank_epochs,
     diagnostic_tables.disagreement,
