@@ -35,3 +35,10 @@ def test_the_paper_scale_takes_every_window_of_the_released_data():
     assert cost.training_flop(p, cfg) == pytest.approx(10 * windows * window, rel=1e-3)
     # ViT-tiny at 224 px is known to take 2.5 GFLOP forward with 196 patches of 16 px; ours has 256 of 14 px, and four frames
     assert window == pytest.approx(3 * 4 * 2.5e9 * 257 / 197, rel=0.2)
+
+
+def test_the_readme_shows_what_is_printed(capsys):
+    from tdjepa.cli import main
+
+    assert main(["cost", "--params", str(ROOT / "params.yaml"), "--scale", "paper"]) == 0
+    assert capsys.readouterr().out in (ROOT / "README.md").read_text()
