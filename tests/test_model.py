@@ -5,7 +5,7 @@ import torch
 
 from conftest import ROOT
 from tdjepa import params
-from tdjepa.bench.train import PlainWay
+from tdjepa.bench.train import PlainWay, timms
 from tdjepa.errors import UserError
 from tdjepa.model.world_model import build
 from tdjepa.planning.rollout import rollout
@@ -21,7 +21,7 @@ def test_the_encoder_equals_timms_own_forward(stem):
     cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "cls", "depth": 2})
     model = build(cfg, head, 64, 10, seed=0).eval()
     x = torch.randn(5, 64, 64, 3)
-    plain = model.encoder.vit(model.encoder.stem(x.permute(0, 3, 1, 2)))
+    plain = timms(model.encoder)(model.encoder.stem(x.permute(0, 3, 1, 2)))
     torch.testing.assert_close(model.encoder(x), plain, atol=2e-6, rtol=1e-5)
 
 
@@ -30,7 +30,9 @@ def test_all_tokens_end_to_end_are_timms_features(stem):
     cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "tokens"})
     model = build(cfg, head, 64, 10, seed=0).eval()
     x = torch.randn(5, 64, 64, 3)
-    plain = model.encoder.vit.forward_features(model.encoder.stem(x.permute(0, 3, 1, 2)))  # (5, 16, 96), no CLS token
+    plain = timms(model.encoder).forward_features(
+        model.encoder.stem(x.permute(0, 3, 1, 2))
+    )  # (5, 16, 96), no CLS token
     torch.testing.assert_close(model.encoder(x), plain.flatten(1), atol=2e-6, rtol=1e-5)
     assert model.encode(torch.zeros(2, 3, 64, 64, 3, dtype=torch.uint8)).shape == (2, 3, cfg.latent)
 
@@ -53,12 +55,13 @@ def test_gradients_of_the_encoder_equal_timms_own():
     x = torch.randn(4, 64, 64, 3)
     weight = torch.randn(96)
     grads = []
-    for forward in (model.encoder, lambda x: model.encoder.vit(x.permute(0, 3, 1, 2))):
+    theirs = timms(model.encoder)
+    for forward in (model.encoder, lambda x: theirs(x.permute(0, 3, 1, 2))):
         model.zero_grad()
         (forward(x) @ weight).square().sum().backward()
         grads.append([p.grad.clone() for p in model.encoder.vit.parameters()])
-    for ours, theirs in zip(*grads, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    for ours, plain in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, plain, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3])

@@ -12,7 +12,7 @@ _library = None  # the declarations live as long as this object
 
 
 def ensure() -> None:
-    """Call before the first import of timm or stable_worldmodel."""
+    """Call before the first import of timm (the reference of benchmarks and tests) or stable_worldmodel."""
     global _library
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
         return

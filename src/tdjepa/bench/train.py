@@ -3,15 +3,16 @@
     tdjepa bench train                 desk size, batch 32
     tdjepa bench train --size paper    224 px and 18 M parameters, batch 2
 
-Plain means: the library's HDF5Dataset in torch's DataLoader, frames as (N, 3, H, W) normalised beforehand, the patch
-convolution, every token through every block of the encoder, SIGReg as its formula stands, AdamW and clipping as torch gives
-them. Both sides take every step from the same weights; `loss_difference` is the largest relative one. `share` is GFLOP of
-our step (matrix products and attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
+Plain means: the library's HDF5Dataset in torch's DataLoader, frames as (N, 3, H, W) normalised beforehand, timm's ViT, which
+takes every token through every block, SIGReg as its formula stands, AdamW and clipping as torch gives them. Both sides take
+every step from the same weights; `loss_difference` is the largest relative one. `share` is GFLOP of our step (matrix products
+and attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
 At paper size the losses differ by 2e-4: 16 frames of an untrained ViT have CLS tokens of size 0.8 that differ by 0.001, and
 the batch norm of the projector magnifies the rounding with them (in float64 the latents agree to 3e-13).
 """
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,8 @@ from tdjepa.data.store import Store
 from tdjepa.errors import UserError
 from tdjepa.health import latent_health
 from tdjepa.mining import windows
+from tdjepa.model.encoder import Encoder
+from tdjepa.model.vit import NORM_EPS
 from tdjepa.model.world_model import WorldModel, build
 from tdjepa.objective import methods, sigreg
 from tdjepa.streams import seed_of
@@ -73,6 +76,7 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
             set_normalisation(model, cfg, store, np.arange(store.episodes))
             decay = cfg.train.weight_decay
             sides.append((model.train(), torch.optim.AdamW(model.parameters(), 1e-4, weight_decay=decay, fused=fused)))
+        plain = PlainWay(sides[1][0])
         losses = np.zeros((2, steps + 2))
 
         def ours(k):
@@ -81,10 +85,9 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
 
         def reference(k):
             items = next(loader)
-            model, optimiser = sides[1]
-            with PlainWay(model):
+            with plain:
                 frames, blocks = items["pixels"], items["action"][:, :-1]  # (B, T, 3, H, W), (B, T-1, block)
-                losses[1, k] = step(model, optimiser, cfg, frames, blocks, k)
+                losses[1, k] = step(*sides[1], cfg, frames, blocks, k)
 
         with FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION) as counter:
             ours(0)
@@ -125,11 +128,34 @@ def step(model: WorldModel, optimiser, cfg: params.TrainSlice, frames, blocks, k
     return float(loss.detach())
 
 
+def timms(encoder: Encoder):
+    """timm's own ViT with the very parameters of this encoder's. (N, C, h, w) -> (N, width), or (N, P, width) of all tokens"""
+    torchvision_shim.ensure()
+    from timm.models.vision_transformer import VisionTransformer
+
+    ours = encoder.vit
+    (width, channels, patch, _), cls = ours.patch_embed.proj.weight.shape, ours.cls_token is not None
+    vit = VisionTransformer(
+        img_size=round(ours.patches**0.5) * patch,
+        patch_size=patch,
+        in_chans=channels,
+        num_classes=0,
+        embed_dim=width,
+        depth=len(ours.blocks),
+        num_heads=ours.blocks[0].attn.heads,
+        class_token=cls,
+        global_pool="token" if cls else "",
+        norm_layer=partial(torch.nn.LayerNorm, eps=NORM_EPS),
+    )
+    vit.load_state_dict(ours.state_dict(keep_vars=True), strict=True, assign=True)  # shared, not copied
+    return vit
+
+
 class PlainWay:
     """While it lasts, the model encodes and rolls out, and SIGReg is computed, as they stand in the papers."""
 
     def __init__(self, model: WorldModel):
-        self.model, self.fast = model, methods.sigreg
+        self.model, self.fast, self.vit = model, methods.sigreg, timms(model.encoder)
 
     def __enter__(self):
         self.model.encode, self.model.rollout, methods.sigreg = self.encode, self.rollout, sigreg.plain
@@ -144,7 +170,7 @@ class PlainWay:
         x = (x - m.pixel_mean.view(3, 1, 1) / 255) / (m.pixel_std.view(3, 1, 1) / 255)
         if m.pixel_mix is not None:
             x = torch.einsum("nchw,cd->ndhw", x, m.pixel_mix)
-        x = m.encoder.vit(m.encoder.stem(x))  # (N, width), or (N, P, width) if all tokens are read
+        x = self.vit(m.encoder.stem(x))  # (N, width), or (N, P, width) if all tokens are read
         return m.projector(x.flatten(1)).view(*frames.shape[:-3], -1)
 
     def rollout(self, z, c, first=None):

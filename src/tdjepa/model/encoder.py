@@ -1,19 +1,12 @@
-"""The encoder: a timm ViT whose CLS token, or all of its patch tokens, are the embedding of a frame."""
-
-from functools import partial
+"""The encoder: a ViT whose CLS token, or all of its patch tokens, are the embedding of a frame."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tdjepa import torchvision_shim
 from tdjepa.errors import UserError
+from tdjepa.model.vit import ViT
 from tdjepa.params import Encoder as EncoderParams
-
-torchvision_shim.ensure()
-from timm.models.vision_transformer import Block, VisionTransformer  # noqa: E402
-
-NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 released weights give other embeddings
 
 
 class Encoder(nn.Module):
@@ -39,21 +32,18 @@ class Encoder(nn.Module):
             self.stem.append(nn.Conv2d(a, b, 3, stride=2, padding=1))
             if i + 1 < len(cfg.stem):
                 self.stem.append(nn.GELU())
-        self.vit = VisionTransformer(
-            img_size=image_size // shrink,
-            patch_size=cfg.patch,
-            in_chans=widths[-1],
-            num_classes=0,
-            embed_dim=cfg.width,
-            depth=cfg.depth,
-            num_heads=cfg.heads,
-            class_token=cfg.readout == "cls",
-            global_pool="token" if cfg.readout == "cls" else "",
-            norm_layer=partial(nn.LayerNorm, eps=NORM_EPS),
+        self.vit = ViT(
+            image_size // shrink,
+            cfg.patch,
+            widths[-1],
+            cfg.width,
+            cfg.depth,
+            cfg.heads,
+            cls=cfg.readout == "cls",
+            position_std=cfg.position_std,
         )
-        nn.init.trunc_normal_(self.vit.pos_embed, std=cfg.position_std)
         self.patch, self.readout = cfg.patch, cfg.readout
-        self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patch_embed.num_patches
+        self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patches
 
     def forward(self, x, mean=None, std=None, mix=None):
         vit, weight, bias = self.vit, self.vit.patch_embed.proj.weight, self.vit.patch_embed.proj.bias
@@ -73,25 +63,12 @@ class Encoder(nn.Module):
         x = torch.cat([vit.cls_token.expand(len(x), -1, -1), x], 1) + vit.pos_embed
         for block in vit.blocks[:-1]:
             x = block(x)
-        return vit.norm(last_block_cls(vit.blocks[-1], x))
+        return vit.norm(vit.blocks[-1].first_token(x))
 
 
 def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
-    """Channels-last frames cut into flat patches in one copy: timm's patch convolution becomes a matrix product (faster on a
-    CPU, same numbers). (N, H, W, C) -> (N, P, p * p * C)"""
+    """Channels-last frames cut into flat patches in one copy: the patch convolution becomes a matrix product (faster on a CPU,
+    same numbers). (N, H, W, C) -> (N, P, p * p * C)"""
     n, h, w, c = x.shape
     x = x.reshape(n, h // p, p, w // p, p * c).transpose(2, 3)
     return x.to(dtype, memory_format=torch.contiguous_format).reshape(n, -1, p * p * c)
-
-
-def last_block_cls(block: Block, x: torch.Tensor) -> torch.Tensor:
-    """A timm block evaluated for the CLS token only: nothing reads the other tokens after the last block. -> (N, width)"""
-    n, tokens, width = x.shape
-    attention = block.attn
-    heads, weight, bias = attention.num_heads, attention.qkv.weight, attention.qkv.bias
-    y = block.norm1(x)
-    q = F.linear(y[:, :1], weight[:width], bias[:width]).view(n, 1, heads, -1).transpose(1, 2)
-    k, v = F.linear(y, weight[width:], bias[width:]).view(n, tokens, 2, heads, -1).permute(2, 0, 3, 1, 4)
-    out = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, width)
-    cls = x[:, 0] + attention.proj(out)
-    return cls + block.mlp(block.norm2(cls))

@@ -78,8 +78,8 @@ class Predictor(nn.Module):
 
         c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)
         """
-        c = c.unfold(1, self.history, 1).permute(1, 0, 3, 2)  # (windows, B, history, width)
-        return list(zip(*(block.modulation(c).unbind() for block in self.blocks), strict=True))
+        modulations = [block.modulation(c) for block in self.blocks]  # once a step, however many windows it is part of
+        return [[m[:, k : k + self.history] for m in modulations] for k in range(c.shape[1] - self.history + 1)]
 
     def modulated(self, z, modulations):
         x = self.enter(z) + self.position[:, : z.shape[1]]

@@ -1,0 +1,96 @@
+"""The modules of a plain ViT (pre-norm), with the parameter names of timm's, to which tests hold it equal up to rounding.
+
+timm's own cannot be had alone: with it come all other models of timm and torchvision, two and a half seconds of start-up for
+each of the hundreds of jobs of a run.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 released weights give other embeddings
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x):
+        n, tokens, width = x.shape
+        q, k, v = self.qkv(x).view(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, tokens, width))
+
+
+class MLP(nn.Module):
+    def __init__(self, width: int):
+        super().__init__()
+        self.fc1 = nn.Linear(width, 4 * width)
+        self.fc2 = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class Block(nn.Module):
+    """(N, tokens, width) -> the same shape"""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width, NORM_EPS)
+        self.attn = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width, NORM_EPS)
+        self.mlp = MLP(width)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+    def first_token(self, x):
+        """The same for the first token (CLS) alone, which is all that is read after the last block. -> (N, width)"""
+        n, tokens, width = x.shape
+        weight, bias, heads = self.attn.qkv.weight, self.attn.qkv.bias, self.attn.heads
+        y = self.norm1(x)
+        q = F.linear(y[:, :1], weight[:width], bias[:width]).view(n, 1, heads, -1).transpose(1, 2)
+        k, v = F.linear(y, weight[width:], bias[width:]).view(n, tokens, 2, heads, -1).permute(2, 0, 3, 1, 4)
+        out = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, width)
+        cls = x[:, 0] + self.attn.proj(out)
+        return cls + self.mlp(self.norm2(cls))
+
+
+class PatchEmbed(nn.Module):
+    """Holds the patch map in the shape of a convolution, as timm and released weights have it."""
+
+    def __init__(self, channels: int, width: int, patch: int):
+        super().__init__()
+        self.proj = nn.Conv2d(channels, width, patch, patch)
+
+
+class ViT(nn.Module):
+    """Patch map, position embeddings, blocks and last norm; the encoder puts them together."""
+
+    def __init__(
+        self,
+        image_size: int,
+        patch: int,
+        channels: int,
+        width: int,
+        depth: int,
+        heads: int,
+        cls: bool,
+        position_std: float,
+    ):
+        super().__init__()
+        self.patches = (image_size // patch) ** 2
+        self.cls_token = nn.Parameter(torch.randn(1, 1, width) * 1e-6) if cls else None
+        self.pos_embed = nn.Parameter(torch.empty(1, self.patches + cls, width))
+        self.patch_embed = PatchEmbed(channels, width, patch)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width, NORM_EPS)
+        for module in self.blocks.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+        nn.init.trunc_normal_(self.pos_embed, std=position_std)
