@@ -90,7 +90,7 @@ def split_leak(inputs: Inputs) -> Table:
         for honest, leaky in twins:
             for cost in p.methods[leaky].costs:
                 cells = [inputs.cell(env, m, cost) for m in (honest, leaky)]
-                planned = env in p.envs and env in (p.methods[leaky].envs or p.envs)
+                planned = env in (p.methods[leaky].envs or p.envs)
                 if cells[1] is not None or planned:
                     label = f"{method_label(p, honest)}, {cost_text(p, cost)}"
                     gain = difference_text(inputs, inputs.comparison(cells[1], cells[0]))
