@@ -26,6 +26,11 @@ has_gl() {
     [ "$(uname)" != Linux ] || (PATH="$PATH:/usr/sbin:/sbin" ldconfig -p) 2>/dev/null | grep -q -e libEGL.so.1 -e libOSMesa.so
 }
 has_gl || optional="libegl1 libgl1-mesa-dri libgles2 libosmesa6"
+# Tests draw with both of its libraries.
+has_osmesa() {
+    [ "$(uname)" != Linux ] || (PATH="$PATH:/usr/sbin:/sbin" ldconfig -p) 2>/dev/null | grep -q libOSMesa.so
+}
+! wants browser || ! has_gl || has_osmesa || optional="${optional:+$optional }libosmesa6"
 has_browser() {
     for name in chromium chromium-browser google-chrome google-chrome-stable; do
         if command -v "$name" >/dev/null; then return 0; fi
