@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 
+import pytest
 import yaml
 
 from conftest import ROOT
@@ -20,10 +21,11 @@ def test_every_dependency_is_pinned_exactly():
     assert {"torch==2.13.0", "mujoco==3.17.0", "stable-worldmodel==0.1.1"} <= set(lock)
 
 
-def test_the_readme_shows_the_pipelines_own_table():
+@pytest.mark.parametrize(("mark", "name"), [("summary", "summary.md"), ("claims", "tables/claims.md")])
+def test_the_readme_shows_the_pipelines_own_tables(mark, name):
     """As committed: somebody's own run of the desk scale may differ in the last digit without breaking the README."""
-    made = committed("results/desk/report/summary.md").strip()
-    shown = re.search(r"<!-- summary:desk -->\n(.*?)\n?<!-- /summary:desk -->", committed("README.md"), re.DOTALL)
+    made = committed(f"results/desk/report/{name}").strip()
+    shown = re.search(rf"<!-- {mark}:desk -->\n(.*?)\n?<!-- /{mark}:desk -->", committed("README.md"), re.DOTALL)
     assert shown[1].strip() == made, "run: tdjepa summary --scale desk --readme README.md, and commit both"
 
 

@@ -133,9 +133,9 @@ class Files:
         return [f.format(env=env, method=m, seed=s) for env, m, s in self.p.trainings() for f in patterns]
 
     def _diagnosed(self, *names: str) -> list[str]:
-        """Diagnostics of every training that left the test episodes out: their pairs are to be held out."""
-        which = [t for t in self.p.trainings() if self.p.methods[t[1]].trains_on == "train"]
-        return [str(layout.diagnostic(self.scale, *training, name)) for training in which for name in names]
+        return [
+            str(layout.diagnostic(self.scale, *training, name)) for training in self.p.diagnosed() for name in names
+        ]
 
     def _per_env(self, *patterns: str) -> list[str]:
         return [f.format(env=env) for env in self.p.envs for f in patterns]

@@ -511,6 +511,7 @@ class Diagnose(Record):
     ceiling_pairs: dict[Env, Count] = Field(
         description="pairs planned with the true simulator as model; an environment left out has none"
     )
+    methods: tuple[Name, ...] | None = Field(default=None, description="whose latents are measured; null: all methods")
 
 
 class Judge(Record):
@@ -576,6 +577,11 @@ class Params(Record):
             for m in sweep.methods
             if m not in self.methods
         ]
+        problems += [
+            f"diagnose.methods: {m!r} is not defined under methods ({', '.join(self.methods)})"
+            for m in self.diagnose.methods or ()
+            if m not in self.methods
+        ]
         if self.collect.min_length <= self.mine.goal_offset:
             problems.append(
                 f"collect.min_length: {self.collect.min_length} must exceed mine.goal_offset: {self.mine.goal_offset}"
@@ -616,6 +622,14 @@ class Params(Record):
     def trainings(self) -> list[tuple[str, str, int]]:
         """(environment, method, training seed) of every training of the run."""
         return [(env, m, s) for env in self.envs for m in self.methods_in(env) for s in self.train_seeds]
+
+    def is_diagnosed(self, method: str) -> bool:
+        """Whether its latents are measured. Never those of a leaky training: the pairs are to be held out."""
+        chosen = self.diagnose.methods
+        return self.methods[method].trains_on == "train" and (chosen is None or method in chosen)
+
+    def diagnosed(self) -> list[tuple[str, str, int]]:
+        return [training for training in self.trainings() if self.is_diagnosed(training[1])]
 
 
 # Slices: what one job depends on, and nothing else -------------------------------------------------------------------

@@ -35,8 +35,9 @@ def show(params: Params) -> None:
 
 
 def update_readme(params: Params, readme: Path) -> None:
-    """Copy the scale's summary.md into the README, so that no number there is typed."""
-    insert(readme, f"summary:{params.scale}", Path(layout.report(params.scale, "summary.md")).read_text())
+    """Copy the scale's summary and verdicts into the README, so that no number there is typed."""
+    for mark, name in (("summary", "summary.md"), ("claims", "tables/claims.md")):
+        insert(readme, f"{mark}:{params.scale}", Path(layout.report(params.scale, name)).read_text())
 
 
 def insert(file: Path, mark: str, made: str) -> None:
@@ -57,7 +58,7 @@ def around(file: Path, mark: str) -> tuple[str, str]:
 
 def inputs(p: Params) -> dict:
     """The files of this scale that exist, by the names that `render` gives them."""
-    trained = [(p.scale, *training) for training in p.trainings()]
+    trained, diagnosed = ([(p.scale, *t) for t in which] for which in (p.trainings(), p.diagnosed()))
 
     def there(paths):
         return [Path(path) for path in paths if Path(path).exists()]
@@ -74,9 +75,9 @@ def inputs(p: Params) -> dict:
         "stats": Path(layout.evidence(p.scale)),
         "claims": Path(layout.evidence(p.scale, "claims.json")),
         "rows": there([*(layout.rows(*t) for t in trained), *floors, *swept]),
-        "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in trained),
+        "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in diagnosed),
         "cards": there(layout.episodes(p.scale, env).with_name("episodes.card.json") for env in p.envs),
         "curves": there(layout.training(*t) / "curve.csv" for t in trained),
-        "probes": there(layout.diagnostic(*t, "probe.json") for t in trained),
-        "aliasing": there(layout.diagnostic(*t, "aliasing.json") for t in trained),
+        "probes": there(layout.diagnostic(*t, "probe.json") for t in diagnosed),
+        "aliasing": there(layout.diagnostic(*t, "aliasing.json") for t in diagnosed),
     }

@@ -100,7 +100,7 @@ def rank_epochs(inputs: Inputs) -> Table:
     p, epochs = inputs.params, diagnosed_epochs(inputs.params)
     body = []
     for env in p.envs:
-        for m in [m for m in methods(p) if m in p.methods_in(env)]:
+        for m in [m for m in methods(p) if m in p.methods_in(env) and p.is_diagnosed(m)]:
             for cost in ("d_psi", "l2"):
                 found = [inputs.rank(env, m, cost, epoch=epoch) for epoch in epochs]
                 if any(found) or cost in p.methods[m].costs:
