@@ -1,5 +1,6 @@
 """The model: shortcuts equal the plain computation, weights come from their seed alone."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,6 +8,7 @@ from conftest import ROOT
 from tdjepa import params
 from tdjepa.bench.train import PlainWay, timms
 from tdjepa.errors import UserError
+from tdjepa.model.encoder import distinct, patches
 from tdjepa.model.world_model import build
 from tdjepa.planning.rollout import rollout
 
@@ -62,6 +64,51 @@ def test_gradients_of_the_encoder_equal_timms_own():
         grads.append([p.grad.clone() for p in model.encoder.vit.parameters()])
     for ours, plain in zip(*grads, strict=True):
         torch.testing.assert_close(ours, plain, atol=1e-4, rtol=1e-4)
+
+
+def scene(frames: int, size: int) -> torch.Tensor:
+    """A fixed background, and a square that moves over it. -> (frames, size, size, 3) uint8"""
+    x = torch.randint(0, 256, (size, size, 3), dtype=torch.uint8).repeat(frames, 1, 1, 1)
+    for i, frame in enumerate(x):
+        frame[3 * i : 3 * i + 5, 2 * i : 2 * i + 5] = 255
+    return x
+
+
+@pytest.mark.parametrize("patch", [16, 14, 5])  # patches of whole 8-byte words, of 4-byte words, of bytes
+def test_patches_that_recur_are_told_by_content_and_place(patch):
+    x = patches(scene(9, 4 * patch), patch, torch.uint8)
+    x[:, 3] = x[:, 7] = x[0, 0]  # the same thing elsewhere
+    first, of = distinct(x.numpy())
+    flat, place = x.flatten(0, 1), torch.arange(16).repeat(9)
+    assert torch.equal(flat[first][of], flat)
+    assert torch.equal(place[first][of], place)
+    assert len(first) == len({(bytes(row), i) for row, i in zip(flat.numpy(), place.tolist(), strict=True)}) < len(flat)
+
+
+def test_checksums_that_collide_do_not_make_two_patches_one(monkeypatch):
+    class Ones:
+        def integers(self, low, high, count, dtype):
+            return np.zeros(count, dtype)  # every factor becomes 1: the checksum is a sum
+
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Ones())
+    x = np.zeros((2, 4, 768), np.uint8)
+    x[0, 0, 0] = x[1, 0, 8] = 7  # other content, same place, same sum
+    first, of = distinct(x)
+    assert first.tolist() == of.tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_patches_that_recur_give_the_latents_and_gradients_of_all(depth):
+    cfg, head = small(encoder={"readout": "tokens", "depth": depth})
+    model = build(cfg, head, 64, 10, seed=0).eval()  # the batch norm of a few similar frames would magnify rounding
+    frames, upstream, results = scene(6, 64), torch.randn(6, cfg.latent), []
+    for x in (frames, frames.float()):  # floats are taken as they come
+        model.zero_grad()
+        z = model.encode(x)
+        (z * upstream).sum().backward()
+        results.append([z, *(p.grad for p in model.encoder.parameters())])
+    for shared, plain in zip(*results, strict=True):
+        torch.testing.assert_close(shared, plain, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3])

@@ -1,5 +1,6 @@
 """The encoder: a ViT whose CLS token, or all of its patch tokens, are the embedding of a frame."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -57,13 +58,30 @@ class Encoder(nn.Module):
                 bias = bias - (weight * mean).sum((1, 2, 3))
         if len(self.stem):
             x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)
-        x = F.linear(patches(x, self.patch, weight.dtype), weight.flatten(1), bias)  # (N, P, width)
+        weight = weight.flatten(1)
         if self.readout == "tokens":
-            return vit.norm(vit.blocks(x + vit.pos_embed)).flatten(1)
+            x, position, of = self.tokens(x)
+            x = vit.blocks[0](F.linear(x.to(weight.dtype), weight, bias) + position, of)
+            return vit.norm(vit.blocks[1:](x)).flatten(1)
+        x = F.linear(patches(x, self.patch, weight.dtype), weight, bias)  # (N, P, width)
         x = torch.cat([vit.cls_token.expand(len(x), -1, -1), x], 1) + vit.pos_embed
         for block in vit.blocks[:-1]:
             x = block(x)
         return vit.norm(vit.blocks[-1].first_token(x))
+
+    def tokens(self, x):
+        """Flat patches (N, P, p * p * C), their position embeddings (1, P, width), None.
+
+        In a training on a CPU: (U, p * p * C), (U, width), which of them is where (N, P). Three quarters of what a fixed
+        camera sees is the same background in every frame, and up to the first attention a token depends on its patch and
+        its place alone, so each is computed once.
+        """
+        if not (x.dtype == torch.uint8 and x.device.type == "cpu" and torch.is_grad_enabled()):
+            return patches(x, self.patch, self.vit.pos_embed.dtype), self.vit.pos_embed, None
+        x = patches(x, self.patch, x.dtype)
+        first, of = distinct(x.numpy())
+        position = F.embedding(first % self.vit.patches, self.vit.pos_embed[0])
+        return x.flatten(0, 1)[first], position, of.view(x.shape[:2])
 
 
 def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
@@ -72,3 +90,18 @@ def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
     n, h, w, c = x.shape
     x = x.reshape(n, h // p, p, w // p, p * c).transpose(2, 3)
     return x.to(dtype, memory_format=torch.contiguous_format).reshape(n, -1, p * p * c)
+
+
+def distinct(x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+    """Patches that differ in content or place: the number of the first of each kind (U,), and the kind of each patch (N * P,)
+
+    x (N, P, bytes) uint8. Kinds are told apart by a 64-bit checksum; if two ever share one, all patches count as different.
+    """
+    n, p, size = x.shape
+    words = x.reshape(n * p, size).view(np.uint64 if size % 8 == 0 else np.uint32 if size % 4 == 0 else np.uint8)
+    factors = np.random.default_rng(0).integers(0, 1 << 63, words.shape[1] + 1, np.uint64) * np.uint64(2) + np.uint64(1)
+    place = np.tile(np.arange(p, dtype=np.uint64), n)
+    _, first, of = np.unique(words @ factors[1:] + place * factors[0], return_index=True, return_inverse=True)
+    if not ((words == words[first[of]]).all() and (place == place[first[of]]).all()):
+        first = of = np.arange(n * p)
+    return torch.from_numpy(first), torch.from_numpy(of)

@@ -18,10 +18,11 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
-    def forward(self, x):
-        n, tokens, width = x.shape
-        q, k, v = self.qkv(x).view(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, tokens, width))
+    def forward(self, qkv):
+        """(N, tokens, 3 * width) = self.qkv(x) -> (N, tokens, width)"""
+        n, tokens, width = qkv.shape
+        q, k, v = qkv.view(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, tokens, width // 3))
 
 
 class MLP(nn.Module):
@@ -35,7 +36,7 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """(N, tokens, width) -> the same shape"""
+    """(N, tokens, width) -> the same shape; or distinct tokens (U, width) and which of them is where, `of` (N, tokens)"""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -44,8 +45,11 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width, NORM_EPS)
         self.mlp = MLP(width)
 
-    def forward(self, x):
-        x = x + self.attn(self.norm1(x))
+    def forward(self, x, of=None):
+        qkv = self.attn.qkv(self.norm1(x))
+        if of is not None:
+            x, qkv = F.embedding(of, x), F.embedding(of, qkv)
+        x = x + self.attn(qkv)
         return x + self.mlp(self.norm2(x))
 
     def first_token(self, x):
