@@ -69,7 +69,7 @@ for-tests:
 	@workflow/system_packages.sh browser $(if $(TDJEPA_NO_SKIPS),slurm)
 
 test: for-tests lint
-	$(run) -m pytest $(PYTEST_ARGS)
+	$(run) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 lint: setup
 	$(py) -m ruff check .

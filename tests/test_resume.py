@@ -136,6 +136,24 @@ def test_snapshots_and_readers_change_nothing(job, undisturbed, tmp_path):
         assert contents(out) == undisturbed
 
 
+def test_health_is_judged_over_all_steps_however_often_it_is_stopped(job, tmp_path, monkeypatch):
+    check, seen = training.check_health, []
+
+    def checked(cfg, name, step, values, health):
+        check(cfg, name, step, values, health)
+        seen.append((step, health["steps"]))
+        if len(seen) in (7, 15):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "check_health", checked)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            training.run(*job, tmp_path, RUNTIME)
+    training.run(*job, tmp_path, RUNTIME)
+    assert seen[-1] == (30, 30)
+    assert all(step == judged for step, judged in seen)
+
+
 def command_line(job, out) -> list[str]:
     cfg, episodes, split = job
     argv = ["train", "--slice", params.slice_json(cfg), "--episodes", str(episodes), "--split", str(split)]

@@ -1,8 +1,9 @@
 """A training that was stopped goes on where it was, and ends with the same bytes.
 
 Random draws are keyed by the step (streams.py), so all that a step depends on are the weights, the optimiser's moments, the
-step number and the sums of the curve: one safetensors file, written atomically now and then into `<out>/.running`. Epoch
-checkpoints wait there too until the last one is done, because a workflow removes the outputs of a job that did not finish.
+step number and the sums of the curve and of the health: one safetensors file, written atomically now and then into
+`<out>/.running`. Epoch checkpoints wait there too until the last one is done, because a workflow removes the outputs of a job
+that did not finish.
 """
 
 import contextlib
@@ -24,11 +25,12 @@ KEY = "tdjepa"  # one metadata key, see model/checkpoint.py
 
 @dataclass
 class Position:
-    """Where a training is: steps done, running sums of the epoch, finished lines of the curve."""
+    """Where a training is: steps done, running sums of the epoch, finished lines of the curve, smoothed signs of health."""
 
     step: int = 0
     sums: dict[str, float] = field(default_factory=dict)
     curve: list[dict] = field(default_factory=list)
+    health: dict[str, float] = field(default_factory=dict)
     lock: object = None  # held until the position is forgotten
 
 
@@ -59,10 +61,10 @@ def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.op
     for number, moments in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    about = {"run": run_key, "step": at.step, "sums": at.sums, "curve": at.curve}  # JSON keeps a float's every bit
+    about = {"run": run_key, "step": at.step, "sums": at.sums, "curve": at.curve, "health": at.health}
     sweep(folder / "snapshot.safetensors")
     with publish(folder / "snapshot.safetensors") as temporary:
-        save_file(tensors, temporary, metadata={KEY: json.dumps(about)})
+        save_file(tensors, temporary, metadata={KEY: json.dumps(about)})  # JSON keeps a float's every bit
 
 
 def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> Position:
@@ -86,7 +88,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
             _, number, moment = name.split(".")
             moments.setdefault(int(number), {})[moment] = tensor
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
-    return Position(about["step"], about["sums"], about["curve"], lock)
+    return Position(about["step"], about["sums"], about["curve"], about["health"], lock)
 
 
 def deliver(folder: Path, out: Path) -> None:

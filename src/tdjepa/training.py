@@ -72,7 +72,7 @@ def run(
         [cfg.model_dump(mode="json"), hashes, code_version("tdjepa.training"), torch.__version__, fingerprint()]
     )
     at = snapshot.restore(running, run_key, model, optimiser)
-    total, clock, cpu, health = train.epochs * per_epoch, time.perf_counter(), time.process_time(), {}
+    total, clock, cpu = train.epochs * per_epoch, time.perf_counter(), time.process_time()
     with progress(total, name, "steps", at.step) as bar, snapshot.preemption() as stop:
         for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
             age = cfg.begun + epoch  # a continued training goes on in the random streams of the one before
@@ -98,7 +98,7 @@ def run(
                     values = {key: float(value.detach()) for key, value in values.items()}
                     for key, value in values.items():
                         at.sums[key] = at.sums.get(key, 0.0) + value / per_epoch
-                    check_health(cfg, name, at.step, values, health)
+                    check_health(cfg, name, at.step, values, at.health)
                     bar.update()
                     bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
                     if at.step < epoch * per_epoch and (stop.asked or at.step % runtime.snapshot_every == 0):
@@ -116,7 +116,7 @@ def run(
 
 
 def check_health(cfg: TrainSlice, name: str, step: int, values: dict[str, float], health: dict[str, float]) -> None:
-    """Stop a training that cannot come to anything. `health` holds the smoothed values of the steps since the (re)start."""
+    """Stop a training that cannot come to anything. `health` holds the smoothed values of the steps so far."""
     problem = diverged({key: value for key, value in values.items() if key not in LATENT})
     advice = f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
     if problem is None:
@@ -140,7 +140,7 @@ def batches(windows_: int, count: int, batch: int, rng: np.random.Generator) -> 
 
 
 def learning_rate(train: Train, step: int, total: int) -> float:
-    """Linear warm-up, then a cosine that reaches its end with the last step."""
+    """Linear warm-up, then a cosine that ends with the training."""
     warm = max(1, round(train.warmup * total))
     if step < warm:
         return train.lr * (step + 1) / warm
