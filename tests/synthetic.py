@@ -20,7 +20,7 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
     train_seeds = range(3072, 3072 + t) if train_seeds is None else train_seeds
     plan_seeds = [20260714, 7, 11, 13, 17, 19, 23, 29, 31, 37][:p] if plan_seeds is None else plan_seeds
     pairs = [(i, 0) for i in range(e)] if pairs is None else pairs
-    floor = method in ("random", "zero", "replay")
+    floor = method in ("random", "zero", "replay", "simulator")
     rows = [
         {
             "scale": "smoke",
@@ -83,12 +83,12 @@ def everything(folder, params):
         return 0.5 if method in ("lewm", "rc_aux_tdj", "rc_aux") else 0.3 if method in ABLATIONS else RATES[cell.cost]
 
     for env in ENVS:
-        random = rng.random((1, len(params.evaluate.plan_seeds), len(pairs))) < 0.2
-        frame = outcomes(random, "random", plan_seeds=params.evaluate.plan_seeds, pairs=pairs)
         floor = {"setting": "main", "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
-        files.append(
-            write(folder / "all" / f"{len(files)}.parquet", frame.assign(env=env, scale=params.scale, **floor))
-        )
+        seeds = params.evaluate.plan_seeds
+        for method, chance, n, m in (("random", 0.2, len(seeds), len(pairs)), ("simulator", 0.9, 1, 16)):
+            frame = outcomes(rng.random((1, n, m)) < chance, method, plan_seeds=seeds[:n], pairs=pairs[:m])
+            frame = frame.assign(env=env, scale=params.scale, **floor)
+            files.append(write(folder / "all" / f"{len(files)}.parquet", frame))
         for method in ("lewm", "rc_aux_tdj", "rc_aux", "tdjepa", *(ABLATIONS if env == "push_t" else ())):
             for cell in evaluate_slice(params, env, method, params.train_seeds[0]).cells:
                 if cell.epoch == params.train.epochs:

@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 from conftest import ROOT
 from tdjepa.cli import main
 
@@ -34,3 +36,12 @@ def test_checksums_hold_their_own_files_and_name_others(monkeypatch, tmp_path, c
         "not there  results/smoke/rows/two_room/tdjepa_3072.parquet",
         "code or params.yaml are not those of the list: files may differ",
     ]
+
+
+@pytest.mark.parametrize("text", ["[]", "7", "{}", '{"machine": "x", "code": "y", "files": ["z"]}'])
+def test_a_list_of_another_shape_is_refused(text, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "workflow/checksums").mkdir(parents=True)
+    (tmp_path / "workflow/checksums/smoke.json").write_text(text)
+    assert main(["verify", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", "--bytes"]) == 2
+    assert "smoke.json: no list of checksums, which has machine, code, files; `tdjepa" in capsys.readouterr().err

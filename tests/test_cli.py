@@ -35,6 +35,12 @@ def test_help_imports_nothing_heavy():
         (("collect", "--params", "absent.yaml"), "absent.yaml: No such file"),
         (("judge", "--rows", "absent.parquet"), "absent.parquet"),
         (("evaluate", "--sweep", "everything"), "--sweep everything: must be one of evaluate.sweeps: blend, gates,"),
+        (("evaluate", "--method", "floors", "--sweep", "blend"), "--sweep blend: the floors do not plan"),
+        (("landscape", "--out", "x.svg"), "--out x.svg: is written as .pdf and .png; name it x.pdf"),
+        (
+            ("diagnose", "--scale", "smoke", "--checkpoint", "x"),
+            "--checkpoint: 1 given; give 2, those of the epochs 1, 2",
+        ),
     ],
 )
 def test_mistakes_give_one_line_and_status_two(args, message):
@@ -42,6 +48,24 @@ def test_mistakes_give_one_line_and_status_two(args, message):
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("verb", ["train", "picture", "landscape", "diagnose", "probe", "import"])
+def test_only_evaluate_knows_the_floors(verb, capsys):
+    needed = ["--from", "x", "--out", "y"] if verb == "import" else []
+    assert main([verb, "--params", str(ROOT / "params.yaml"), "--scale", "smoke", "--method", "floors", *needed]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tdjepa: --method floors: not among methods: ")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_readme_without_a_report_to_copy(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").write_text("<!-- summary:smoke -->\n<!-- /summary:smoke -->\n")
+    command = ["summary", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", "--readme", "README.md"]
+    assert main(command) == 2
+    missing = "tdjepa: results/smoke/report/summary.md: no such file; `tdjepa render --scale smoke` makes it"
+    assert capsys.readouterr().err.startswith(missing)
 
 
 def test_a_bad_parameter_file(tmp_path):

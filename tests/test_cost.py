@@ -37,6 +37,15 @@ def test_the_paper_scale_takes_every_window_of_the_released_data():
     assert window == pytest.approx(3 * 4 * 2.5e9 * 257 / 197, rel=0.2)
 
 
+@pytest.mark.parametrize("flag", ["--train-tflops", "--plan-tflops"])
+@pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf"])
+def test_a_rate_that_is_not_positive_is_refused(flag, rate, capsys):
+    from tdjepa.cli import main
+
+    assert main(["cost", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", f"{flag}={rate}"]) == 2
+    assert f"{flag} {rate}: must be a positive number" in capsys.readouterr().err
+
+
 def test_the_readme_shows_what_is_printed(capsys):
     from tdjepa.cli import main
 

@@ -256,6 +256,45 @@ def test_one_failure_more_does_not_make_an_interval_much_narrower():
     assert (low < 93, kind) == (True, "exact_low")
 
 
+@pytest.mark.parametrize("together", [1, 2, 3, 5, 10])
+def test_one_failure_of_fifty_leaves_room_for_none_whatever_its_episode(together):
+    """The failing pair is in an episode of so many pairs. Clopper and Pearson's interval reaches to 99.9 % too."""
+    success, clusters = np.ones((1, 1, 50)), np.maximum(np.arange(50) - together + 1, 0)
+    success[0, 0, 0] = 0
+    exact = stats.binomtest(49, 50).proportion_ci(0.95, "exact").high
+    low, high, _ = interval(success, clusters, 2000)
+    assert high >= 100 * exact
+    assert interval(1 - success, clusters, 2000)[:2] == pytest.approx((100 - high, 100 - low))
+    low, high, _ = interval(np.ones((1, 1, 50)), clusters)
+    assert (low, high) == (pytest.approx(100 * 0.025 ** (1 / (51 - together))), 100)
+
+
+def test_the_error_of_a_mean_of_unequal_episodes_is_the_ratio_estimators():
+    """Also with rows missing: what an episode adds is its pairs' distances from the mean of all rows that are there."""
+    clusters = np.repeat(np.arange(6), [1, 1, 2, 3, 5, 8])
+    success = random_outcomes(3, (1, 1, 20))
+    success[0, 0, [4, 11, 19]] = np.nan
+    error, freedom = bootstrap.standard_error([(bootstrap.variances(success, clusters), (1, 1, 6))])
+    distances = [np.nansum(success[0, 0, clusters == c] - np.nanmean(success)) for c in range(6)]
+    assert (error, freedom) == pytest.approx((np.sqrt(6 / 5 * np.square(distances).sum()) / 17, 5))
+
+
+@pytest.mark.parametrize(("seeds", "logit"), [((1, 1), 4), ((3, 3), 4), ((3, 3), 2.2), ((3, 3), 0)], ids=str)
+def test_coverage_with_episodes_of_unequal_size(seeds, logit):
+    """Twenty episodes of one pair and three of ten; near 100 % neither end may be missed often."""
+    rng, below, above, simulations = np.random.default_rng(5), 0, 0, 200
+    clusters = np.repeat(np.arange(23), [1] * 20 + [10] * 3)
+    truth = 100 * np.mean(1 / (1 + np.exp(-logit - rng.normal(size=400_000))))
+    draws = bootstrap.Draws(1, 500)
+    weights = (draws.train("e", "m", range(seeds[0])), draws.plan("e", range(seeds[1])), draws.pairs("e", clusters))
+    for _ in range(simulations):
+        chance = 1 / (1 + np.exp(-logit - rng.normal(size=23)[clusters]))
+        success = (rng.random((*seeds, 50)) < chance).astype(float)
+        low, high, _ = bootstrap.interval(success, clusters, bootstrap.resampled_means(success, *weights), 0.95)
+        below, above = below + (truth < low), above + (truth > high)
+    assert max(below, above) / simulations <= 0.06
+
+
 def test_pairs_of_one_episode_are_drawn_together():
     success = random_outcomes(6, (3, 4, 30), rate=np.random.default_rng(60).random((1, 1, 30)))
     once = interval(success, np.arange(30))

@@ -219,6 +219,25 @@ def test_records_that_may_not_be_written(small_run):
     assert not list((clone.path / ".snakemake/locks").glob("*"))
 
 
+@pytest.mark.parametrize("name", [".", ".snakemake"])
+def test_a_project_that_may_not_be_written(name, tmp_path):
+    folder = tmp_path / name
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o555)
+    code = "import locks; from types import SimpleNamespace as N; locks.hold(N(output_settings=N(dryrun=False)))"
+    done = subprocess.run(
+        without_privileges([sys.executable, "-c", code]),
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(announce.__file__)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"tdjepa: {name}: cannot be written (Permission denied)")
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_names_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()

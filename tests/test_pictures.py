@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conftest import ROOT
 from tdjepa import params, pictures
+from tdjepa.cli import main
 from tdjepa.errors import UserError
 
 
@@ -49,6 +51,16 @@ def test_the_landscape_of_two_room(arguments, tmp_path):
     assert Image.open(tmp_path / "l.png").width > 500
     with pytest.raises(UserError, match="the landscape is that of two_room"):
         pictures.landscape(arguments[0].model_copy(update={"env": "reacher"}), arguments[3][2], tmp_path / "r.pdf")
+
+
+def test_the_files_of_a_landscape_are_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(pictures, "landscape", lambda *_: {"l2": 1.0})
+    out = tmp_path / "l.png"
+    assert main(["landscape", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", "--out", str(out)]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["pdf", str(out.with_suffix(".pdf"))],
+        ["png", str(out)],
+    ]
 
 
 def test_a_jump_is_seen_where_there_is_one():

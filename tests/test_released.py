@@ -246,6 +246,10 @@ def test_an_imported_checkpoint_is_evaluated_at_a_shell(data, tmp_path, monkeypa
         ),
         (lambda t: t.update(epoch=3), "a plain state dict, name to tensor, is expected; 'epoch' is a int"),
         (
+            lambda t: t.update({0: torch.ones(1)}),
+            "a plain state dict, name to tensor, is expected; the name 0 is a int",
+        ),
+        (
             lambda t: t.update(
                 {k.replace(".layers.", ".blocks."): t.pop(k) for k in list(t) if "encoder.layers.1" in k}
             ),

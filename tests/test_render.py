@@ -24,7 +24,7 @@ from tdjepa.render import (
     tables,
     texts,
 )
-from tdjepa.render.labels import method_label
+from tdjepa.render.labels import method_label, planned_cost
 from tdjepa.render.run import render
 from tdjepa.render.table import Strong, Table, latex
 
@@ -242,8 +242,19 @@ def test_every_point_of_the_blends_sweep_is_the_sweeps(whole, p):
 
 def test_a_table_of_sweeps_counts_its_own_seeds(whole):
     assert "1 training seed, 1 plan seed" in TABLES["reacher_protocol"](whole).caption
+    gates = whole.params.evaluate.sweeps["gates"].plan_seeds
+    planned = len(whole.params.evaluate.plan_seeds)
+    said = f"{min(gates, planned)} or {planned} plan seeds" in TABLES["contact_gates"](whole).caption
+    assert said == (gates < planned)
     cells = [{"n_train_seeds": n, "n_plan_seeds": 1} for n in (3, 1)]
     assert "1 or 3 training seeds, 1 plan seed," in captions.seeds_text(whole.params, cells)
+
+
+def test_a_method_plans_with_one_cost_unless_the_paper_deploys_another(p):
+    planned = {m: [planned_cost(p, env, m) for env in p.evaluate.protocol] for m in p.methods}
+    assert set(planned["tdjepa"]) == {"d_psi", "l2"}
+    assert planned["rc_aux"] == ["rc_aux"] * 4
+    assert planned["lewm"] == planned["rc_aux_tdj"] == ["l2"] * 4
 
 
 def test_half_finished_diagnostics_are_marked(whole):
@@ -492,6 +503,7 @@ def test_the_table_of_the_probe_averages_trainings(found):
 def test_a_ceiling_says_on_how_many_pairs_it_rests(found, p):
     cell = {**found.cell("two_room", "replay"), "method": "simulator", "n_plan_seeds": 1, "n_episodes": 16}
     some = dataclasses.replace(found, stats={**found.stats, "cells": [*found.stats["cells"], cell]})
-    rows = {row[0]: row[1] for row in TABLES["floors"](some).body if row}
-    assert "†" not in rows["True simulator as model, 16 / – / – / – pairs"]
+    table = TABLES["floors"](some)
+    assert "True simulator as model: pairs 16 in Two-Room. " in table.caption
+    assert "†" not in {row[0]: row[1] for row in table.body if row}["True simulator as model"]
     assert any(row[0] == "True simulator as model" and ", 16 pairs" in row[2] for row in summary.table(some, True).body)

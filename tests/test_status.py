@@ -142,6 +142,35 @@ def test_grouped_jobs_of_a_cluster_are_understood():
     assert (run.finished, run.running) == ({"9"}, {"8"})
 
 
+LINT = "Building DAG of jobs...\n"  # as a lint or a graph leaves it
+REFUSED = "Assuming unrestricted shared filesystem usage.\nBuilding DAG of jobs...\nLockException:\n"
+
+
+def test_logs_that_are_of_no_run_are_passed_over(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    logs = tmp_path / ".snakemake/log"
+    logs.mkdir(parents=True)
+    assert status.last_run() == status.Run()
+    for hour, text in enumerate((GROUP, LIVE, REFUSED, LINT)):
+        (logs / f"2026-11-17T0{hour}.snakemake.log").write_text(text)
+    assert status.last_run() == status.parse_log(LIVE)
+    (logs / "2026-11-17T01.snakemake.log").unlink()
+    assert status.last_run() == status.parse_log(GROUP)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[{", "7", "null", "[7]", '[{"outputs": {}}]', '[{"outputs": [], "record": {"log": 7}}]']
+)
+def test_a_damaged_record_hides_no_other(text, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    records = tmp_path / "results/smoke/provenance"
+    records.mkdir(parents=True)
+    (records / "collect.json").write_text(text)
+    whole = [{"outputs": {"results": "x"}, "record": {"log": ["logs/mine_two_room.log"]}}]
+    (records / "mine.json").write_text(json.dumps(whole))
+    assert status.done("smoke") == {"mine_two_room"}
+
+
 def test_times_measured_here_come_before_expected_ones(failed_run, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results/smoke/benchmarks").mkdir(parents=True)

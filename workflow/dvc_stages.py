@@ -66,6 +66,7 @@ OUTS = {
 }
 IN_GIT = {EVIDENCE, REPORT}  # small text and figures: Git shows how a table changed
 
+CURVES = [f"results/${{scale}}/train/two_room/{method}/3072" for method in ("tdjepa", "lewm")]  # that `dvc plots` shows
 HEADER = """\
 # Written by workflow/dvc_stages.py. One stage a phase; the DAG is the Snakefile's, which finds out the jobs of a phase.
 # `persist` leaves what need not be made again. SNAKEMAKE_PROFILE=<folder> dvc repro sends the jobs to a cluster: the
@@ -92,6 +93,7 @@ def stage(phase: str) -> dict:
 def text() -> str:
     stages = {phase: stage(phase) for phase in PHASES}
     plots = [{f"{EVIDENCE}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
+    plots += [{f"{curve}/curve.csv": {"x": "epoch", "y": "loss", "template": "linear"}} for curve in CURVES]
     content = {"stages": stages, "metrics": [f"{EVIDENCE}/metrics.json"], "plots": plots}
     return HEADER + yaml.safe_dump(content, sort_keys=False, width=1000)
 

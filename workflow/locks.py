@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from announce import say
+from announce import say, written
 
 LOCKS = Path(".snakemake/locks")
 ALIVE = Path(".snakemake/alive")
@@ -31,7 +31,7 @@ def hold(workflow) -> bool:
     dry = workflow.output_settings.dryrun
     if _held or (dry and not ALIVE.exists()):
         return True
-    ALIVE.parent.mkdir(exist_ok=True)
+    written(_make)
     held = open(ALIVE, "a+")  # noqa: SIM115
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,6 +56,11 @@ def hold(workflow) -> bool:
         fcntl.flock(held, fcntl.LOCK_SH)
     _held = held
     return True
+
+
+def _make() -> None:
+    ALIVE.parent.mkdir(exist_ok=True)
+    open(ALIVE, "a").close()
 
 
 def describe(workflow) -> None:

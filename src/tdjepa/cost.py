@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tdjepa.errors import UserError
 from tdjepa.params import EvaluateSlice, Method, Model, Params, TrainSlice, evaluate_slice, train_slice
 
 ROWS = {"two_room": 920_809, "reacher": 2_010_000, "push_t": 2_336_736, "cube": 2_010_000}  # of the released files
@@ -23,6 +24,9 @@ class Job:
 
 
 def run(p: Params, train_tflops: float, plan_tflops: float) -> None:
+    for flag, rate in (("--train-tflops", train_tflops), ("--plan-tflops", plan_tflops)):
+        if not 0 < rate < math.inf:  # NaN is neither
+            raise UserError(f"{flag} {rate:g}: must be a positive number, the TFLOP/s of your GPU")
     rates = {"train": train_tflops, "evaluate": plan_tflops, "sweep": plan_tflops}
     print(f"scale {p.scale}, assuming {train_tflops:g} TFLOP/s in training and {plan_tflops:g} in planning:")
     print(f"{'':<9}{'jobs':>6}{'PFLOP':>10}{'hours':>8}   longest")

@@ -23,6 +23,7 @@ from tdjepa.params import Params
 SNAKEMAKE = Path(".snakemake")
 EXPECTED = Path("workflow", "expected_seconds.yaml")
 STAMP = "%a %b %d %H:%M:%S %Y"
+PROVIDED = r"Provided (?:cores|remote nodes): (\d+)"  # said before the first job
 
 
 @dataclass
@@ -46,8 +47,7 @@ class Run:
 def run(params: Params) -> None:
     if not Path("Snakefile").exists():
         raise UserError("Snakefile: not here; run this in the project's folder")
-    logs = sorted((SNAKEMAKE / "log").glob("*.snakemake.log"))
-    last = parse_log(logs[-1].read_text()) if logs else Run()
+    last = last_run()
     print(f"scale {params.scale}: " + ("a run is alive" if alive() else "no run is alive"))
     seconds = expected_seconds(params.scale)
     if alive():
@@ -73,12 +73,21 @@ def alive() -> bool:
     return False
 
 
+def last_run() -> Run:
+    """What the newest log of a run tells. A lint, a graph or a refused second run leave logs too, which name no cores."""
+    for path in sorted((SNAKEMAKE / "log").glob("*.snakemake.log"), reverse=True):
+        text = path.read_text(errors="replace")
+        if re.search(rf"^{PROVIDED}", text, re.MULTILINE):
+            return parse_log(text)
+    return Run()
+
+
 def parse_log(text: str) -> Run:
     run, when, error = Run(), datetime.min, False
     for line in text.splitlines():
         if match := re.fullmatch(r" *\[(\w+ \w+ +\d+ [\d:]+ \d+)\]", line):  # indented: part of a group
             when = datetime.strptime(match[1], STAMP)
-        elif match := re.fullmatch(r"Provided (?:cores|remote nodes): (\d+).*", line):
+        elif match := re.match(PROVIDED, line):
             run.cores = int(match[1])
         elif match := re.fullmatch(r"(\w+) +(\d+)", line):
             run.planned[match[1]] = int(match[2])
@@ -116,10 +125,16 @@ def done(scale: str) -> set[str]:
     """Jobs whose outputs are here, as the provenance files know them."""
     found = set()
     for path in sorted(Path("results", scale, "provenance").glob("*.json")):
-        for job in json.loads(path.read_text()):
-            if job["record"].get("log") and all(map(os.path.exists, job["outputs"])):
-                found.add(Path(job["record"]["log"][0]).stem)
+        try:
+            found |= _done_in(json.loads(path.read_text()))
+        except (ValueError, LookupError, TypeError, AttributeError):  # damaged: as good as absent, like in the workflow
+            continue
     return found
+
+
+def _done_in(jobs: list[dict]) -> set[str]:
+    there = [job["record"] for job in jobs if all(map(os.path.exists, job["outputs"]))]
+    return {Path(record["log"][0]).stem for record in there if record.get("log")}
 
 
 def expected_seconds(scale: str) -> dict[str, float]:

@@ -36,8 +36,9 @@ def _known(p, args):
 
     if getattr(args, "env", None) is not None and args.env not in ENVS:
         raise UserError(f"--env {args.env}: must be one of {', '.join(ENVS)}")
-    if getattr(args, "method", None) is not None and args.method not in (*p.methods, "floors"):
-        raise UserError(f"--method {args.method}: not among methods: {', '.join(p.methods)} (or floors)")
+    methods = (*p.methods, "floors") if args.verb is evaluate else tuple(p.methods)  # nobody trains the floors
+    if getattr(args, "method", None) is not None and args.method not in methods:
+        raise UserError(f"--method {args.method}: not among methods: {', '.join(methods)}")
     if hasattr(args, "seed") and args.seed is None:
         args.seed = p.train_seeds[0]
 
@@ -155,6 +156,8 @@ def evaluate(args):
 
     cfg, scale = _slice(args, params.EvaluateSlice, make)
     method, env, floors = cfg.method_name, cfg.env, cfg.method_name == "floors"
+    if floors and args.sweep:
+        raise UserError(f"--sweep {args.sweep}: the floors do not plan, so they have no sweeps; leave it out")
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, env), "--episodes")
     locked = _path(
         args.manifest, scale, scale and layout.mined(scale, env, f"{cfg.evaluate.manifest}.json"), "--manifest"
@@ -223,8 +226,11 @@ def landscape(args):
     place = (scale, cfg.env, cfg.method_name, cfg.seed)
     folder = _path(args.checkpoints, scale, scale and layout.training(*place), "--checkpoints")
     out = _path(args.out, scale, scale and layout.picture(*place, "landscape.pdf"), "--out")
+    if out.suffix not in ("", ".pdf", ".png"):
+        raise UserError(f"--out {out}: is written as .pdf and .png; name it {out.with_suffix('.pdf')}")
     jumps = pictures.landscape(cfg, folder / f"epoch_{max(cfg.epochs):02d}.safetensors", out)
-    _done(**{f"jump at the wall, {name}": f"{jump:.2f} std" for name, jump in jumps.items()}, file=out)
+    shown = {f"jump at the wall, {name}": f"{jump:.2f} std" for name, jump in jumps.items()}
+    _done(**shown, pdf=out.with_suffix(".pdf"), png=out.with_suffix(".png"))
 
 
 def diagnose(args):
@@ -234,6 +240,11 @@ def diagnose(args):
     cfg, scale = _slice(
         args, params.DiagnoseSlice, lambda p: params.diagnose_slice(p, args.env, args.method, args.seed)
     )
+    if args.checkpoint and len(args.checkpoint) != len(cfg.epochs):
+        epochs = ", ".join(map(str, cfg.epochs))
+        raise UserError(
+            f"--checkpoint: {len(args.checkpoint)} given; give {len(cfg.epochs)}, those of the epochs {epochs} in this order"
+        )
     place = (scale, cfg.env, cfg.method_name, cfg.seed)
     facts = run.run(
         cfg,
@@ -398,7 +409,12 @@ def summary(args):
 
     p = _params(args)
     if args.readme:
-        collected.update_readme(p, args.readme)
+        try:
+            collected.update_readme(p, args.readme)
+        except FileNotFoundError as error:
+            raise UserError(
+                f"{error.filename}: no such file; `tdjepa render --scale {p.scale}` makes it from what has been run"
+            ) from None
     collected.show(p)
 
 

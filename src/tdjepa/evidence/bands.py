@@ -3,9 +3,11 @@
 The rule of a band, written beside it. Another machine has other last bits, so its trainings are like trainings with other
 seeds, on the same episodes and plan seeds. The band is therefore where the mean of a new run of as many trainings is
 expected: mean ± t · s · sqrt(2 / T), with s the standard deviation between trainings pooled over the environment's cells at
-the last epoch (one cell has too few of them), t Student's quantile for BAND of all runs with the pooled degrees of freedom,
-T the cell's number of training seeds. It is never narrower than one episode. Floors and replays have no training: one
-episode.
+the last epoch (one cell has too few of them), t Student's quantile with the pooled degrees of freedom, T the cell's number
+of training seeds. A run fails when one of its n trained cells does, so each band has the level 1 - (1 - BAND) / n: all of
+them together hold at least BAND of all faithful runs. A leaky training repeats its honest twin's seed, order and most
+episodes, so it is no further training to pool, but it has a band. A band is never narrower than one episode; floors and
+replays have no training: one episode.
 """
 
 import math
@@ -17,9 +19,9 @@ import yaml
 from tdjepa.artefacts import write_text
 from tdjepa.errors import UserError
 from tdjepa.evidence.names import FLOORS, MAIN
-from tdjepa.params import read_yaml
+from tdjepa.params import LEAKY, read_yaml
 
-BAND = 0.99
+BAND = 0.99  # of faithful runs are expected in all bands at once
 
 
 def last_cells(stats: dict) -> list[dict]:
@@ -32,14 +34,21 @@ def last_cells(stats: dict) -> list[dict]:
     return [cell for cell in main if cell["epoch"] == last[cell["env"], cell["method"]]]
 
 
+def simultaneous(n: int) -> float:
+    """The level of each of n bands that all hold together in BAND of all cases or more, however they depend (Bonferroni)."""
+    return 1 - (1 - BAND) / max(n, 1)
+
+
 def bands(stats: dict) -> dict[str, dict[str, float]]:
     """{cell id: {low, mean, high}} in percent, by the rule above."""
     from scipy import special
 
     cells = last_cells(stats)
+    trained = [cell for cell in cells if cell["method"] not in FLOORS]
+    level = simultaneous(len(trained))
     pooled: dict[str, tuple[float, int]] = {}
-    for cell in cells:
-        if cell["method"] not in FLOORS and cell["n_train_seeds"] > 1:
+    for cell in trained:
+        if cell["n_train_seeds"] > 1 and not cell["method"].endswith(LEAKY):
             squares, freedom = pooled.get(cell["env"], (0.0, 0))
             n = cell["n_train_seeds"] - 1
             pooled[cell["env"]] = (squares + n * cell["std_train_seeds"] ** 2, freedom + n)
@@ -48,7 +57,7 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
         half = 100 / cell["n_episodes"]
         squares, freedom = pooled.get(cell["env"], (0.0, 0))
         if cell["method"] not in FLOORS and freedom:
-            t = float(special.stdtrit(freedom, (1 + BAND) / 2))
+            t = float(special.stdtrit(freedom, (1 + level) / 2))
             half = max(half, t * math.sqrt(squares / freedom) * math.sqrt(2 / cell["n_train_seeds"]))
         low, high = max(0.0, cell["mean"] - half), min(100.0, cell["mean"] + half)
         out[cell["id"]] = {"low": round(low, 1), "mean": round(cell["mean"], 1), "high": round(high, 1)}
@@ -62,8 +71,9 @@ def write(stats: dict, path: Path) -> dict[str, dict[str, float]]:
         raise UserError(f"{path}: there are no results to make bands from; run the scale first")
     head = (
         f"# Expected success (%) of scale {stats['scale']}, for `tdjepa verify`. Written by `tdjepa verify --write`.\n"
-        f"# mean: ours. low, high: mean +- t s sqrt(2/T), where a new run is expected in {100 * BAND:g} % of all cases: s =\n"
-        "# spread between trainings pooled over the environment, T = training seeds; at least one episode.\n"
+        "# mean: ours. low, high: mean +- t s sqrt(2/T): s = spread between trainings pooled over the environment (without\n"
+        f"# leaky ones), T = training seeds, t so wide that all cells of a new run are inside in {100 * BAND:g} % of all\n"
+        "# cases; at least one episode.\n"
     )
     lines = [f"{name}: {{low: {b['low']}, mean: {b['mean']}, high: {b['high']}}}" for name, b in found.items()]
     write_text(path, head + "\n".join(lines) + "\n")
@@ -87,23 +97,27 @@ def read(path: Path) -> dict[str, dict[str, float]]:
     return found
 
 
-def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict]]:
-    """(result, cell id, mean, band) of every band: "pass", "FAIL", or "not run" where there are no rows."""
+def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict | None]]:
+    """(result, cell id, mean, band): of every band "pass", "FAIL", or "not run" where there are no rows; and "no band" of
+    every cell that would have one had the bands been written from these results."""
     means = {cell["id"]: cell["mean"] for cell in stats["cells"]}
     out = []
     for name, band in expected.items():
         mean = means.get(name)
         inside = mean is not None and band["low"] - 0.05 <= mean <= band["high"] + 0.05  # bands have one digit
         out.append(("not run" if mean is None else "pass" if inside else "FAIL", name, mean, band))
-    return out
+    unknown = [cell["id"] for cell in last_cells(stats) if cell["id"] not in expected]
+    return out + [("no band", name, means[name], None) for name in unknown]
 
 
 def report(results: Sequence[tuple]) -> str:
-    """One line a cell, and the count."""
+    """One line a cell, and the counts."""
     width = max(len(name) for _, name, _, _ in results)
     lines = []
     for result, name, mean, band in results:
         found = "" if mean is None else f"{mean:6.1f}"
-        lines.append(f"{result:<8} {name:<{width}} {found:>6}  expected {band['low']:.1f} to {band['high']:.1f}")
-    passed = sum(result == "pass" for result, *_ in results)
-    return "\n".join([*lines, f"{passed} of {len(results)} cells as expected"])
+        said = f"  expected {band['low']:.1f} to {band['high']:.1f}" if band else ""
+        lines.append(f"{result:<8} {name:<{width}} {found:>6}{said}")
+    passed, unknown = (sum(result == wanted for result, *_ in results) for wanted in ("pass", "no band"))
+    count = f"{passed} of {len(results)} cells as expected"
+    return "\n".join([*lines, f"{count}, {unknown} without a band" if unknown else count])

@@ -78,15 +78,17 @@ def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pa
 
 def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...], float]:
     """The analysis of variance of a mean: what each factor (0 training, 1 plan seed, 2 episode) and each interaction of
-    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, filled
-    with the mean of the rest, so that gaps make the answer approximate but never impossible."""
+    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, so that gaps
+    make the answer approximate but never impossible.
+
+    An episode weighs as much as it has pairs, for the mean is one of pairs: what is analysed is the sum of its pairs'
+    distances from the mean, in units of an average episode. Where there is no row, the distance is zero."""
     labels, member = np.unique(clusters, return_inverse=True)
-    if len(labels) < values.shape[2]:  # an episode's pairs become their mean
-        there = ~np.isnan(values)
-        onto = np.eye(len(labels))[member]  # (E, C)
-        count = there @ onto
-        values = np.divide(np.nan_to_num(values) @ onto, count, out=np.full(count.shape, np.nan), where=count > 0)
-    values = np.where(np.isnan(values), np.nanmean(values), values)
+    there = ~np.isnan(values)
+    values = np.where(there, values - values[there].mean(), 0.0)  # (T, P, E)
+    if len(labels) < values.shape[2]:
+        values = values @ np.eye(len(labels))[member]  # (T, P, C)
+    values = values * (values.size / there.sum())
     shape, axes = values.shape, [axis for axis in range(3) if values.shape[axis] > 1]
     effects, out = {(): values.mean(keepdims=True)}, {}
     for order in range(1, len(axes) + 1):

@@ -52,7 +52,13 @@ def compare(scale: str, params: Path, path: Path, root: Path = Path()) -> tuple[
         raise UserError(
             f"{path}: no checksums are committed for this scale; `tdjepa verify --bytes --write` makes them"
         )
-    ours, theirs = read_json(path), found(scale, root)
+    ours = read_json(path)
+    kinds = {"machine": str, "code": str, "files": dict}
+    if not isinstance(ours, dict) or not all(isinstance(ours.get(key), kind) for key, kind in kinds.items()):
+        raise UserError(
+            f"{path}: no list of checksums, which has {', '.join(kinds)}; `tdjepa verify --bytes --write` makes one"
+        )
+    theirs = found(scale, root)
     lines = [
         f"{'not there' if name not in theirs else 'differs':<10} {name}"
         for name, wanted in ours["files"].items()

@@ -14,10 +14,13 @@ A cell may name another method that stands for it under our protocol (`ours`), w
 and another environment (`env`) than the test's.
 
 Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
-rows are missing. A claim of several tests is reproduced when all are and contradicted when one is. Under our protocol a
-single training is always inconclusive: nothing in its rows says how another would have come out.
+rows are missing. A claim of several tests is reproduced when all are and contradicted when one is. Each of k tests is a
+chance to contradict a true claim, so one of them does so only when its interval at the level 1 - (1 - level) / k does too;
+a false claim is reproduced only when every false test of its k errs, which needs no such care. Under our protocol a single
+training is always inconclusive: nothing in its rows says how another would have come out.
 """
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,8 +76,10 @@ def read(path: str | Path) -> list[dict]:
 
 
 def _problem(claim) -> str:
-    if not isinstance(claim, dict) or set(claim) != {"id", "claim", "place", "tests"}:
-        return "id, claim, place and tests are expected, and nothing else"
+    if not isinstance(claim, dict) or set(claim) - {"absolute"} != {"id", "claim", "place", "tests"}:
+        return "id, claim, place and tests are expected, perhaps absolute, and nothing else"
+    if claim.get("absolute", True) is not True:
+        return f"absolute is true or left out, found {claim['absolute']!r}"
     for test in claim["tests"]:
         if set(test) - TEST_KEYS or not {"env", "sum", "is"} <= set(test):
             return f"a test has env, sum, is and perhaps size; found {', '.join(map(str, test))}"
@@ -148,25 +153,44 @@ def judge(ledger: Sequence[Mapping], evidence: Evidence, train_seed: int) -> lis
     """The content of claims.json: the ledger with a verdict on each claim."""
     out = []
     for claim in ledger:
-        tests = [_effects(evidence, test, train_seed) for test in claim["tests"]]
+        tests = claim["tests"]
+        found = [_effects(evidence, test, train_seed) for test in tests]
+        strict = found
+        if len(tests) > 1:
+            strict = [_effects(together(evidence, len(tests)), test, train_seed) for test in tests]
         out.append(
             {
                 "id": claim["id"],
                 "claim": claim["claim"],
                 "place": claim["place"],
-                "comparison": "; ".join(describe(test) for test in claim["tests"]),
-                "paper": _decide(claim["tests"], [papers for papers, _ in tests], "paper"),
-                "ours": _decide(claim["tests"], [ours for _, ours in tests], "ours"),
+                "absolute": claim.get("absolute", False),
+                "comparison": "; ".join(describe(test) for test in tests),
+                "paper": _decide(tests, [papers for papers, _ in found], [papers for papers, _ in strict], "paper"),
+                "ours": _decide(tests, [ours for _, ours in found], [ours for _, ours in strict], "ours"),
             }
         )
     for entry in out:
         entry["unit"] = entry["ours"]["unit"]  # of the test that decides
-    tested = [entry["ours"] for entry in out if entry["ours"]["p"] is not None]
-    for entry in out:
-        entry["ours"]["p_holm"] = None
-    for ours, p in zip(tested, holm([ours["p"] for ours in tested]), strict=True):
-        ours["p_holm"] = float(p)
+    _correct([entry["ours"] for entry in out])
     return rounded(out)
+
+
+def together(evidence: Evidence, tests: int) -> Evidence:
+    """The same evidence at the level at which the intervals of so many tests hold together (Bonferroni)."""
+    out = copy.copy(evidence)  # cells and draws are shared
+    out.level = 1 - (1 - evidence.level) / tests
+    return out
+
+
+def _correct(decided: Sequence[dict]) -> None:
+    """Adds p_holm to all claims and their parts: Holm's correction over all tests that have a p, for the one that is shown
+    of a claim was picked among its parts. Equal p have equal corrections."""
+    tests = [part for claim in decided for part in claim["parts"] or [claim]]
+    p = [test["p"] for test in tests if test["p"] is not None]
+    corrected = dict(zip(p, holm(p).tolist(), strict=True))
+    for claim in decided:
+        for part in (claim, *claim["parts"]):
+            part["p_holm"] = corrected.get(part["p"])
 
 
 def _effects(evidence: Evidence, test: Mapping, train_seed: int) -> tuple[Effect | None, Effect | None]:
@@ -187,10 +211,16 @@ def under(test: Mapping, protocol: str) -> list:
     return out
 
 
-def _decide(tests: Sequence[Mapping], effects: Sequence[Effect | None], protocol: str) -> dict:
+def _decide(
+    tests: Sequence[Mapping], effects: Sequence[Effect | None], strict: Sequence[Effect | None], protocol: str
+) -> dict:
     """The verdict on all tests together, with the numbers of the one that decides it: of the worst verdict, the one whose
-    interval is least on the claim's side. A reproduced claim needs all its tests, so its p is the largest of theirs."""
+    interval is least on the claim's side. A reproduced claim needs all its tests, so its p is the largest of theirs.
+    `strict` has the same effects with the wider intervals of `together`, for contradictions."""
     parts = [_part(test, effect, protocol) for test, effect in zip(tests, effects, strict=True)]
+    for part, test, effect in zip(parts, tests, strict, strict=True):
+        if part["verdict"] == "contradicted" != verdict(effect, test, protocol):
+            part |= {"verdict": "inconclusive", "note": f"one of {len(tests)} tests"}
     order = [
         (VERDICTS.index(part["verdict"]), clearance(e, t)) for part, e, t in zip(parts, effects, tests, strict=True)
     ]
@@ -271,7 +301,7 @@ def terminal(judged: Sequence[Mapping]) -> str:
     lines = ["paper         ours          effect [interval], p", ""]
     for claim in judged:
         ours = claim["ours"]
-        digits = 1 if ours["unit"] == "points" else 2
+        digits = 1 if ours["unit"] == "points" else 3
         effect = ""
         if ours["effect"] is not None:
             effect = f"{ours['effect']:.{digits}f}"

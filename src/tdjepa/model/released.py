@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from tdjepa.artefacts import publish, read_json, sha256, sweep, verified, write_card, write_json
 from tdjepa.data.chunked import open_store
-from tdjepa.errors import UserError
+from tdjepa.errors import UserError, shown
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import WorldModel, build
 from tdjepa.params import Count, Model, Record, TrainSlice, merge, parse
@@ -376,14 +376,14 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
         raise UserError(f"{path}: holds more than tensors and is not loaded, it could run code ({what})") from None
     except (RuntimeError, EOFError, OSError, ValueError) as error:
         raise UserError(f"{path}: not a file of torch.save ({str(error).splitlines()[0]}); download it again") from None
-    odd = (
-        next((k for k, v in tensors.items() if not isinstance(v, torch.Tensor)), None)
-        if isinstance(tensors, dict)
-        else ""
-    )
-    if odd is not None:
-        found = f"{odd!r} is a {type(tensors[odd]).__name__}" if odd else f"found a {type(tensors).__name__}"
-        raise UserError(f"{path}: a plain state dict, name to tensor, is expected; {found}")
+    expected = f"{path}: a plain state dict, name to tensor, is expected"
+    if not isinstance(tensors, dict):
+        raise UserError(f"{expected}; found a {type(tensors).__name__}")
+    for name, value in tensors.items():
+        if not isinstance(name, str):
+            raise UserError(f"{expected}; the name {shown(repr(name))} is a {type(name).__name__}")
+        if not isinstance(value, torch.Tensor):
+            raise UserError(f"{expected}; {shown(repr(name))} is a {type(value).__name__}")
     return tensors
 
 

@@ -100,6 +100,7 @@ class _Values(dict):
             train_seeds=count(len(p.train_seeds), "training seed"),
             plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
             episodes=p.evaluate.episodes,
+            manifest=p.evaluate.manifest,
             goal_offset=p.mine.goal_offset,
             pairs=p.mine.pairs,
             probe_frames=f"{p.diagnose.probe_frames:,}",

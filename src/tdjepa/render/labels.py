@@ -1,6 +1,5 @@
 """Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
 
-from tdjepa import params as tdjepa_params
 from tdjepa.evidence import published
 from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import LEAKY, Params
@@ -32,9 +31,12 @@ def main_methods(params: Params) -> list[str]:
 
 
 def planned_cost(params: Params, env: str, method: str) -> str:
-    """The cost a method plans with in the main table; l2 for a method that is not defined here."""
-    known = env in params.evaluate.protocol and method in params.methods
-    return tdjepa_params.planned_cost(params, env, method) if known else "l2"
+    """The cost a method plans with in the main table: a temporal head the one that the paper deploys there, the others their
+    own; l2 for a method that is not defined here."""
+    if env not in params.evaluate.protocol or method not in params.methods:
+        return "l2"
+    costs, deployed = params.methods[method].costs, params.evaluate.protocol[env].deployed
+    return deployed if costs[0] == "d_psi" and deployed in costs else costs[0]
 
 
 def cost_text(params: Params, cost: str) -> str:

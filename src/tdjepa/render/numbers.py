@@ -130,6 +130,8 @@ def _claims(inputs: Inputs) -> Iterator[Macro]:
         for verdict, name in names.items():
             n = sum(claim[protocol]["verdict"] == verdict for claim in judged)
             yield Macro(f"Claims{label}{name}", str(n) if judged else NOT_RUN, f"claims.json: {protocol}.verdict")
+    alone = sum(claim["ours"].get("note") == "one training" for claim in judged)
+    yield Macro("ClaimsOneTraining", str(alone) if judged else NOT_RUN, "claims.json: ours.note")
 
 
 def _published_facts() -> Iterator[Macro]:

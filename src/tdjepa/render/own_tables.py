@@ -18,16 +18,20 @@ def floors(inputs: Inputs) -> Table:
     known = published.load()["floors"]["random"]
     body = [["Random actions, published", *(number(known.get(env), 1) for env in ENVS)]]  # as others measured it
     for m, label in FLOORS.items():
-        cells = [inputs.cell(env, m) for env in ENVS]
-        if m == SIMULATOR and any(cells):  # a simulator is slow, so few pairs: say how many
-            label += f", {' / '.join(str(cell['n_episodes']) if cell else '–' for cell in cells)} pairs"
-        body.append([label, *(reproduced_text(inputs, cell) for cell in cells)])
+        body.append([label, *(reproduced_text(inputs, inputs.cell(env, m)) for env in ENVS)])
     body.append(RULE)
     for m in [m for m in methods(p) if m in p.methods_run]:
         body.append(
             [method_label(p, m), *(_worth(inputs, inputs.cell(env, m, planned_cost(p, env, m))) for env in ENVS)]
         )
-    return Table("floors", caption(p, "floors"), ["Row", *ENVS.values()], body, True)
+    return Table("floors", caption(p, "floors", simulator=_simulated(inputs)), ["Row", *ENVS.values()], body, True)
+
+
+def _simulated(inputs: Inputs) -> str:
+    """A simulator is slow, so few pairs: says how many."""
+    found = {ENVS[env]: inputs.cell(env, SIMULATOR) for env in ENVS}
+    pairs = ", ".join(f"{cell['n_episodes']} in {name}" for name, cell in found.items() if cell)
+    return f"{FLOORS[SIMULATOR]}: pairs {pairs}. " if pairs else ""
 
 
 def _worth(inputs: Inputs, cell: dict | None) -> str:
@@ -156,7 +160,7 @@ def effect_text(claim: dict, digits: int) -> str:
     ours = claim["ours"]
     if ours["effect"] is None:
         return "–"
-    digits = digits if claim.get("unit", "points") == "points" else 2
+    digits = digits if claim.get("unit", "points") == "points" else 3
     low, high = number(ours["low"], digits), number(ours["high"], digits)
     p = "" if ours.get("p_holm") is None else f", p {p_text(ours['p_holm'])}"
     note = f", {ours['note']}" if ours.get("note") else ""

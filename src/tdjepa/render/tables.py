@@ -155,14 +155,15 @@ def contact_gates(inputs: Inputs) -> Table:
         printed = published_text(published.cell(env, "tdjepa", cost))
         body.append([cost_text(p, cost), printed, Strong(text) if cell and cell is winner else text])
     head = ["Plan cost", "Published", "Reproduced"]
-    return Table("contact_gates", caption(p, "contact_gates", env=ENVS[env]), head, body, wide=True)
+    text = caption(p, "contact_gates", env=ENVS[env], seeds=seeds_text(p, [cell for cell in found if cell]))
+    return Table("contact_gates", text, head, body, wide=True)
 
 
 def reacher_protocol(inputs: Inputs) -> Table:
     """The paper's Table 10; a solver's refinements are the published ones times what the scale allows."""
     source, p = published.load()["protocols"], inputs.params
     env = source["env"]
-    body, cells = [], []
+    body, cells, unprinted = [], [], []
     for row in source["rows"]:
         planned = [
             inputs.swept(env, method, cost=cost, **_planned(inputs, env, row))
@@ -172,7 +173,9 @@ def reacher_protocol(inputs: Inputs) -> Table:
         printed = [number(row["tdjepa"], 0), number(row["lewm"], 0)]
         body.append([setting, *printed, *(reproduced_text(inputs, cell) for cell in planned)])
         cells += [cell for cell in planned if cell]
-    text = caption(p, "reacher_protocol", env=ENVS[env], place=source["place"], seeds=seeds_text(p, cells))
+        unprinted += [setting] if "place" in row else []
+    values = {"place": source["place"], "unprinted": " and ".join(unprinted), "seeds": seeds_text(p, cells)}
+    text = caption(p, "reacher_protocol", env=ENVS[env], **values)
     names = [method_label(p, m) for m in ("tdjepa", "lewm")]
     head = ["Protocol", *(f"{name}, published" for name in names), *(f"{name}, reproduced" for name in names)]
     return Table("reacher_protocol", text, head, body, wide=True)
