@@ -120,4 +120,6 @@ def test_every_rule_has_an_expected_time():
     expected = yaml.safe_load((ROOT / "workflow/expected_seconds.yaml").read_text())
     rules = {"collect", "mine", "train", "evaluate", "sweep", "floors", "ceiling", "diagnose", "probe"}
     rules |= {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
+    machines = expected.pop("machines")
+    assert set(machines) == set(expected)
     assert all(set(seconds) == rules for seconds in expected.values())

@@ -120,6 +120,7 @@ def test_from_nothing_it_says_not_run(p):
     for section in ("claims", "rollouts", "cells", "times"):
         part = text[text.index(f'<section id="{section}"') :].split("</section>")[0]
         assert "not run</span>" in part, section
+    assert "<code>snakemake --cores all --config scale=smoke -- pictures</code>" in text
     assert "#rows/" not in text.split("<script>")[0]
 
 
@@ -213,8 +214,10 @@ def test_claims_are_counted_and_a_strange_verdict_refused(tmp_path):
 def test_run_times_are_added_up_by_step(times, tmp_path):
     shown = run_times.section(times, "smoke")
     assert re.search(r"train</th><td>2</td><td>25</td><td>22</td>", shown)
-    (tmp_path / "seconds.yaml").write_text("smoke: {train: 5}\n")
-    assert "train</th><td>5</td>" in run_times.section([tmp_path / "seconds.yaml"], "smoke")
+    (tmp_path / "seconds.yaml").write_text("smoke: {train: 5}\nmachines: {smoke: a <b> core}\n")
+    shown = run_times.section([tmp_path / "seconds.yaml"], "smoke")
+    assert "train</th><td>5</td>" in shown
+    assert "Expected seconds, on one core of a &lt;b&gt; core; this run’s own are not shown" in shown
     assert "not run" in run_times.section([tmp_path / "seconds.yaml"], "paper")
     (tmp_path / "bad.tsv").write_text("no\n")
     with pytest.raises(UserError, match="bad.tsv: "):

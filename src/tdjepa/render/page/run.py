@@ -65,7 +65,7 @@ def page(
         "claims": _claims(judged, found.params.render.digits),
         "tables": join(html for name, html in shown.items() if name not in ELSEWHERE),
         "figures": sections.all_figures(found),
-        "rollouts": sections.rollouts(rollouts),
+        "rollouts": sections.rollouts(rollouts, found.params.scale),
         "data": join([shown.get("data"), sections.cards(found)]),
         "cells": sections.every_cell(found) if found.stats["cells"] else sections.not_run(),
         "times": run_times.section(times, found.params.scale),
@@ -113,6 +113,5 @@ def _claims(judged: list[dict], digits: int) -> Html:
 
 
 def _rebuild(scale: str) -> Html:
-    commands = [f"make reproduce SCALE={scale}", f"snakemake --cores all --config scale={scale} all"]
-    commands.append(f"tdjepa page --scale {scale}")
-    return element("ul", *(element("li", element("code", command)) for command in commands), class_="commands")
+    lines = [f"make reproduce SCALE={scale}", f"snakemake --cores all --config scale={scale} -- all"]
+    return sections.commands([*lines, f"tdjepa page --scale {scale}"])

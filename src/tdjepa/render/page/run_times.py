@@ -17,21 +17,23 @@ def section(paths: Sequence[Path], scale: str) -> Html:
     if measured:
         return _measured(pd.concat([_benchmark(path) for path in measured], ignore_index=True))
     for path in paths:
-        seconds = (yaml.safe_load(path.read_text()) or {}).get(scale)
-        if seconds:
-            return _expected(seconds, scale)
+        expected = yaml.safe_load(path.read_text()) or {}
+        if scale in expected:
+            return _expected(expected[scale], expected.get("machines", {}).get(scale, "an unnamed machine"), scale)
     return not_run("Nobody has measured this scale yet.")
 
 
-def _expected(seconds: dict[str, float], scale: str) -> Html:
+def _expected(seconds: dict[str, float], machine: str, scale: str) -> Html:
+    """Not those of this run, which differ each time: equal results shall give equal pages."""
     rows = [_row(step, [number(value, 0)]) for step, value in seconds.items()]
     hint = f"tdjepa page --scale {scale} --out page.html"
     return join(
         [
-            sortable("Expected run times", ["Step", "One job (s)"], rows, 1),
+            sortable("Expected run times", ["Step", "One job, expected (s)"], rows, 1),
             element(
                 "p",
-                "Expected on one core of a 2.8 GHz Xeon. With the times that your own machine measured: ",
+                f"Expected seconds, on one core of {machine}; this run’s own are not shown. With those that your machine "
+                "measured: ",
                 element("code", hint),
                 class_="caption",
             ),

@@ -144,10 +144,11 @@ def _image(uri: str, alt: str, **attributes) -> Html:
     return Html(element("img", src=uri, alt=alt, **attributes).removesuffix("</img>"))
 
 
-def rollouts(paths: Sequence[Path]) -> Html:
+def rollouts(paths: Sequence[Path], scale: str) -> Html:
     shown, left_out = pictures.rollouts(sorted(paths))
     if not shown and not left_out:
-        return not_run("Rollouts are drawn by tdjepa picture.")
+        draw, show = f"snakemake --cores all --config scale={scale} -- pictures", f"tdjepa page --scale {scale}"
+        return join([not_run("They are drawn for who asks, and then shown here:"), commands([draw, show])])
     items = [
         element(
             "figure",
@@ -182,6 +183,10 @@ def cards(found: Inputs) -> Html:
         )
         for env, card in known
     )
+
+
+def commands(lines: Sequence[str]) -> Html:
+    return element("ul", *(element("li", element("code", line)) for line in lines), class_="commands")
 
 
 def not_run(why: str = "") -> Html:
