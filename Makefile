@@ -24,8 +24,7 @@ help:
 	@echo "make reproduce  every result, table and figure and the paper, at the scale desk"
 	@echo "                SCALE=smoke for a quick look, SCALE=paper for a GPU cluster, CORES=n (here $(CORES)),"
 	@echo "                SNAKEMAKE_ARGS=-n to see what would run"
-	@echo "make test       lint, then all tests in two processes; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones,"
-	@echo "                PYTEST_ARGS=\"-n 0 --pdb\" for one process with a debugger"
+	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
 	@echo "make lint       ruff, snakefmt and snakemake's own linter"
 	@echo "make clean      removes caches and the smoke scale's data and results, never those of desk or paper"
 	@echo "make distclean  clean, and .venv too"
@@ -70,7 +69,7 @@ for-tests:
 	@workflow/system_packages.sh browser $(if $(TDJEPA_NO_SKIPS),slurm)
 
 test: for-tests lint
-	$(run) -m pytest -n 2 --dist loadgroup --max-worker-restart 0 $(PYTEST_ARGS)
+	$(run) -m pytest $(PYTEST_ARGS)
 
 lint: setup
 	$(py) -m ruff check .

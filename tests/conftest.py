@@ -18,18 +18,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "workflow"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items):
-    """Two processes (`make test`): one has the pipeline's tests, which share one run of it, the other all else meanwhile."""
-    for item in items:
-        if item.get_closest_marker("pipeline"):
-            item.add_marker(pytest.mark.xdist_group("pipeline"))
-
-
 def pytest_sessionfinish(session):
     """Where everything can be installed (.ci/run), a skipped test is a failure: nothing may go untested unseen."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter and os.environ.get("TDJEPA_NO_SKIPS") and reporter.stats.get("skipped"):
+    if os.environ.get("TDJEPA_NO_SKIPS") and reporter.stats.get("skipped"):
         reporter.write_line("skipped tests count as failures here (TDJEPA_NO_SKIPS); pytest -rs names them", red=True)
         session.exitstatus = 1
 

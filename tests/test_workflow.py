@@ -86,11 +86,6 @@ def test_the_run_says_what_it_will_do_and_what_came_out(first_run):
     assert len(summary) <= 40
 
 
-def test_all_tests_of_the_pipeline_share_one_process(request):
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        assert request.node.nodeid.endswith("@pipeline")
-
-
 def test_second_run_does_nothing(clone):
     with clone.executed() as jobs:
         assert NOTHING in clone.snakemake("all")
