@@ -30,7 +30,7 @@ class Clone:
     def of_project(cls, path: Path) -> "Clone":
         """The project as it stands, without what it has made."""
         ignored = {str(ROOT): MADE, str(ROOT / ".dvc"): ("cache", "tmp", "config.local")}
-        cached = ("__pycache__",)  # other tests may be writing there
+        cached = ("__pycache__",)
         shutil.copytree(ROOT, path, symlinks=True, ignore=lambda folder, names: (*ignored.get(folder, ()), *cached))
         return cls(path)
 
