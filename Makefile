@@ -17,7 +17,7 @@ run := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 $(py)
 # modules of another Python installation must not shadow the pinned ones
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system for-tests latex reproduce test lint clean distclean FORCE
+.PHONY: help setup system for-tests latex reproduce test test-pipeline test-others lint clean distclean FORCE
 
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
@@ -68,8 +68,21 @@ reproduce: latex setup
 for-tests:
 	@workflow/system_packages.sh browser $(if $(TDJEPA_NO_SKIPS),slurm)
 
+# Two processes, each with a core: the tests that run the DAG, and all others. Both run to their end; what the former say is
+# shown when they are done.
 test: for-tests lint
+ifeq ($(strip $(PYTEST_ARGS)),)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-others test-pipeline
+else
 	$(run) -m pytest $(PYTEST_ARGS)
+endif
+
+test-others:
+	@$(run) -m pytest -m "not pipeline"
+
+test-pipeline:
+	@mkdir -p build; trap : INT; \
+		$(run) -m pytest -m pipeline >build/test-pipeline.log 2>&1; status=$$?; cat build/test-pipeline.log; exit $$status
 
 lint: setup
 	$(py) -m ruff check .

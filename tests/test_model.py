@@ -8,6 +8,7 @@ from conftest import ROOT
 from tdjepa import params
 from tdjepa.bench.train import PlainWay, timms
 from tdjepa.errors import UserError
+from tdjepa.model import vit
 from tdjepa.model.encoder import distinct, patches
 from tdjepa.model.world_model import build
 from tdjepa.planning.rollout import rollout
@@ -64,6 +65,32 @@ def test_gradients_of_the_encoder_equal_timms_own():
         grads.append([p.grad.clone() for p in model.encoder.vit.parameters()])
     for ours, plain in zip(*grads, strict=True):
         torch.testing.assert_close(ours, plain, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 16, 3, 8), (2, 7, 1, 4), (3, 1, 2, 4)])  # N, tokens, heads, width of a head
+def test_attention_of_few_tokens_equals_the_fused_one(shape, monkeypatch):
+    n, tokens, heads, d = shape
+    attention = vit.Attention(heads * d, heads).double()
+    qkv = torch.randn(n, tokens, 3 * heads * d, dtype=torch.float64, requires_grad=True)
+    upstream, results = torch.randn(n, tokens, heads * d, dtype=torch.float64), []
+    for many in (tokens + 1, tokens):
+        monkeypatch.setattr(vit, "MANY", many)
+        assert vit.FewTokens.pays(qkv) == (many > tokens)
+        out = attention(qkv)
+        results.append((out, *torch.autograd.grad(out, (qkv, attention.proj.weight), upstream)))
+    for ours, fused in zip(*results, strict=True):
+        torch.testing.assert_close(ours, fused, atol=1e-12, rtol=1e-12)
+    assert torch.autograd.gradcheck(lambda x: vit.FewTokens.apply(x, heads), qkv[:1].detach().requires_grad_())
+
+
+def test_attention_of_few_tokens_is_for_training_in_full_precision():
+    qkv = torch.randn(2, 16, 24, requires_grad=True)
+    assert vit.FewTokens.pays(qkv)
+    with torch.no_grad():
+        assert not vit.FewTokens.pays(qkv)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not vit.FewTokens.pays(qkv)
+    assert not vit.FewTokens.pays(qkv.to("meta"))
 
 
 def scene(frames: int, size: int) -> torch.Tensor:

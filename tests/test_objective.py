@@ -6,12 +6,13 @@ import torch
 import torch.nn.functional as F
 
 from library import SIGReg
+from tdjepa.model.heads import MRN, Symmetric
 from tdjepa.model.world_model import build
 from tdjepa.objective import prediction
 from tdjepa.objective.methods import Batch, objective
 from tdjepa.objective.sigreg import directions, knots, plain, sigreg
 from tdjepa.objective.temporal import all_pairs, draw_pairs, one_pair, pair_weights, strangers
-from tdjepa.params import Method, parse
+from tdjepa.params import Head, Method, parse
 from tdjepa.planning.rollout import rollout as planned
 from tdjepa.streams import torch_stream
 
@@ -93,6 +94,21 @@ def test_all_pairs_is_the_mean_of_one_pair_over_many_draws():
     expected = all_pairs(Table(), z, other, 5.0)
     for k in (0, 1):
         assert float(np.mean([float(d[k]) for d in draws])) == pytest.approx(float(expected[k]), rel=0.02)
+
+
+@pytest.mark.parametrize("head", [MRN, Symmetric])
+def test_all_pairs_is_every_pair_in_turn_value_and_gradient(head):
+    head = head(Head(hidden=8, features=4), 3).double()
+    z = torch.randn(6, 5, 3, dtype=torch.float64, requires_grad=True)
+    other, weights = strangers(6, np.random.default_rng(0)), pair_weights(5)
+    one_by_one = 0
+    for i, j in np.argwhere(weights):
+        each = one_pair(head, z, np.full(6, i), np.full(6, j), other, 2.0)
+        one_by_one = one_by_one + weights[i, j] * torch.stack(each)
+    for ours, expected in zip(all_pairs(head, z, other, 2.0), one_by_one, strict=True):
+        torch.testing.assert_close(ours, expected)
+        gradients = (torch.autograd.grad(loss, z, retain_graph=True)[0] for loss in (ours, expected))
+        torch.testing.assert_close(*gradients)
 
 
 class Table:

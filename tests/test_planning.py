@@ -13,7 +13,7 @@ from tdjepa import params
 from tdjepa.envs.base import make
 from tdjepa.errors import UserError
 from tdjepa.planning import costs
-from tdjepa.planning.cem import cem, coloured
+from tdjepa.planning.cem import cem, coloured, icem
 from tdjepa.planning.mpc import SOLVERS, LatentPlanner
 from tdjepa.planning.reference import LibraryModel, library_solver
 
@@ -254,3 +254,15 @@ def test_elites_std_is_the_unbiased_one(planner):
     cem(cost, small.model_copy(update={"elite_std": "biased"}), 2, 1, torch.Generator().manual_seed(0), one)
     expected = noise * elites.std(0, unbiased=False) + elites.mean(0)
     np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)
+
+
+def test_icem_asks_once_for_the_cost_of_what_it_keeps(planner):
+    asked = []
+
+    def cost(a):
+        asked.append(len(a))
+        return bowl(0.5)(a)
+
+    small = planner.model_copy(update={"candidates": 50, "elites": 10, "keep": 4})
+    icem(cost, small, 3, 2, torch.Generator().manual_seed(0), WIDE)
+    assert asked == [50, 46, 46]

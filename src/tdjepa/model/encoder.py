@@ -48,17 +48,17 @@ class Encoder(nn.Module):
 
     def forward(self, x, mean=None, std=None, mix=None):
         vit, weight, bias = self.vit, self.vit.patch_embed.proj.weight, self.vit.patch_embed.proj.bias
-        weight = weight.permute(0, 2, 3, 1)  # (width, p, p, C)
+        weight = weight.flatten(2)  # (width, C, p * p)
         if mean is not None:
             if len(self.stem) or torch.is_autocast_enabled(x.device.type):
                 x = (x.to(mean.dtype) - mean) * (1 / std)
                 x = x if mix is None else x @ mix
             else:  # into the patch map: small weights are normalised instead of large frames (too coarse in bf16)
-                weight = (weight if mix is None else weight @ mix.T) / std
-                bias = bias - (weight * mean).sum((1, 2, 3))
+                weight = (torch.diag(1 / std) if mix is None else mix / std[:, None]) @ weight
+                bias = bias - weight.sum(2) @ mean
         if len(self.stem):
             x = self.stem(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)  # (N, h, w, C)
-        weight = weight.flatten(1)
+        weight = weight.transpose(1, 2).flatten(1)  # (width, p * p * C)
         if self.readout == "tokens":
             x, position, of = self.tokens(x)
             x = vit.blocks[0](F.linear(x.to(weight.dtype), weight, bias) + position, of)
@@ -81,7 +81,7 @@ class Encoder(nn.Module):
         x = patches(x, self.patch, x.dtype)
         first, of = distinct(x.numpy())
         position = F.embedding(first % self.vit.patches, self.vit.pos_embed[0])
-        return x.flatten(0, 1)[first], position, of.view(x.shape[:2])
+        return x.flatten(0, 1).index_select(0, first), position, of.view(x.shape[:2])
 
 
 def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:

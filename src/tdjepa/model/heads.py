@@ -44,7 +44,7 @@ class MRN(Temporal):
     def distance(s, g):
         """Distance between features, s to g; (..., 2 * features), broadcast -> (...)"""
         sym, asym = (s - g).chunk(2, -1)
-        return torch.linalg.vector_norm(sym, dim=-1) + F.relu(asym).amax(-1)
+        return torch.linalg.vector_norm(sym, dim=-1) + F.relu(asym.amax(-1))
 
 
 class Symmetric(Temporal):

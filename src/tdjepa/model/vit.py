@@ -7,8 +7,46 @@ each of the hundreds of jobs of a run.
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 released weights give other embeddings
+MANY = 32  # tokens from which on the fused attention pays: it does not keep their square in memory
+
+
+class FewTokens(torch.autograd.Function):
+    """Attention with its gradient written by hand: half the time of the fused one, which is made for long sequences.
+
+    qkv (N, tokens, 3 * width), heads -> (N, tokens, width)
+    """
+
+    @staticmethod
+    def pays(qkv) -> bool:
+        """In a training on a CPU; autocast would not reach into these products."""
+        training = torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
+        return training and qkv.device.type == "cpu" and qkv.shape[1] < MANY
+
+    @staticmethod
+    def forward(ctx, qkv, heads):
+        n, tokens, width = qkv.shape
+        x = qkv.view(n, tokens, 3, heads, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)  # (3, N * heads, tokens, d), a copy
+        q, k, v = x
+        p = torch.bmm(q, k.transpose(1, 2)).mul_(q.shape[-1] ** -0.5).softmax(-1)
+        ctx.save_for_backward(x, p)
+        return torch.bmm(p, v).view(n, heads, tokens, -1).transpose(1, 2).reshape(n, tokens, width // 3)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, g):
+        x, p = ctx.saved_tensors
+        (n, tokens, width), (q, k, v), dx = g.shape, x, torch.empty_like(x)
+        g = g.reshape(n, tokens, -1, q.shape[-1]).transpose(1, 2).reshape(q.shape)
+        torch.bmm(p.transpose(1, 2), g, out=dx[2])
+        dp = torch.bmm(g, v.transpose(1, 2))
+        # the gradient of softmax, p * (dp - sum of p * dp), in one pass
+        ds = torch.ops.aten._softmax_backward_data(dp, p, -1, p.dtype).mul_(q.shape[-1] ** -0.5)
+        torch.bmm(ds, k, out=dx[0])
+        torch.bmm(ds.transpose(1, 2), q, out=dx[1])
+        return dx.view(3, n, -1, tokens, q.shape[-1]).permute(1, 3, 0, 2, 4).reshape(n, tokens, 3 * width), None
 
 
 class Attention(nn.Module):
@@ -21,6 +59,8 @@ class Attention(nn.Module):
     def forward(self, qkv):
         """(N, tokens, 3 * width) = self.qkv(x) -> (N, tokens, width)"""
         n, tokens, width = qkv.shape
+        if FewTokens.pays(qkv):
+            return self.proj(FewTokens.apply(qkv, self.heads))
         q, k, v = qkv.view(n, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, tokens, width // 3))
 

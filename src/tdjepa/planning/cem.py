@@ -5,6 +5,7 @@ per (plan seed, episode, plan), so no other episode can change a plan; it is dra
 `bounds` are low and high (A,), in the units of the candidates; they also say on which device and in which precision.
 """
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -37,16 +38,16 @@ def icem(
 ) -> torch.Tensor:
     """Algorithm 2: coloured noise, clipping, kept elites, smoothed moments. -> (H, A)"""
     mean, std = _start(planner, action_dim, bounds)
-    kept = None
+    kept, known = mean.new_empty(0, *mean.shape), mean.new_empty(0)  # elites of the last refinement and their costs
     for _ in range(refinements):
         noise = coloured(planner.candidates, planner.horizon, action_dim, planner.colour, generator, mean.dtype)
-        candidates = torch.addcmul(mean, noise.to(mean.device), std)
+        candidates = torch.addcmul(mean, noise[len(kept) :].to(mean.device), std)
         candidates[0] = mean
-        if kept is not None:
-            candidates[1 : 1 + len(kept)] = kept
         candidates = candidates.clamp(*bounds)
-        elites = candidates[cost(candidates).topk(planner.elites, largest=False).indices]
-        kept = elites[: planner.keep]
+        costs = torch.cat([cost(candidates), known])  # what was imagined once is not imagined again
+        best = costs.topk(planner.elites, largest=False)
+        elites = torch.cat([candidates, kept])[best.indices]
+        kept, known = elites[: planner.keep], best.values[: planner.keep]
         mean = planner.smoothing * mean + (1 - planner.smoothing) * elites.mean(0)
         std = planner.smoothing * std + (1 - planner.smoothing) * _std(elites, planner)
     return mean
@@ -61,11 +62,17 @@ def coloured(
     """
     white = torch.randn(n, action_dim, horizon, generator=generator, dtype=dtype)
     if horizon > 1:
-        frequency = torch.fft.rfftfreq(horizon, dtype=dtype)
-        frequency[0] = frequency[1]  # the mean gets the power of the slowest wave
-        shaped = torch.fft.irfft(torch.fft.rfft(white) * frequency.pow(-exponent / 2), n=horizon)
+        shaped = white @ _colour(horizon, exponent, dtype)
         white = shaped / shaped.std(-1, keepdim=True).clamp_min(1e-8)
     return white.transpose(1, 2)
+
+
+@functools.cache
+def _colour(horizon: int, exponent: float, dtype: torch.dtype) -> torch.Tensor:
+    """The Fourier transform, the weighting of its waves and the way back as one matrix (H, H): cheaper for short sequences."""
+    frequency = torch.fft.rfftfreq(horizon, dtype=dtype)
+    frequency[0] = frequency[1]  # the mean gets the power of the slowest wave
+    return torch.fft.irfft(torch.fft.rfft(torch.eye(horizon, dtype=dtype)) * frequency.pow(-exponent / 2), n=horizon)
 
 
 def _start(planner: Planner, action_dim: int, bounds: Bounds):
