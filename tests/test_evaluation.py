@@ -209,6 +209,8 @@ def refused(smoke, data, trained, tmp_path, match, method="tdjepa", checkpoints=
 def test_a_mistake_is_refused_before_anything_runs(smoke, data, trained, tmp_path):
     check = (smoke, data, trained, tmp_path)
     refused(*check, "was trained with method_name = 'lewm', expected 'tdjepa'", checkpoints=saved(trained, "lewm"))
+    renamed = dict(zip((1, 2), reversed(saved(trained, "tdjepa").values()), strict=True))
+    refused(*check, "was trained with epoch = 2, expected 1", checkpoints=renamed)
     refused(*check, "validation manifest, but evaluate.manifest = 'test'", locked=data / "mined/validation.json")
     entries = manifest_with(data, tmp_path, lambda m: m["entries"][0].__setitem__(1, 10_000))
     refused(*check, "points past the episode's", locked=entries)
