@@ -37,6 +37,7 @@ def test_help_imports_nothing_heavy():
         (("evaluate", "--sweep", "everything"), "--sweep everything: must be one of evaluate.sweeps: blend, gates,"),
         (("evaluate", "--method", "floors", "--sweep", "blend"), "--sweep blend: the floors do not plan"),
         (("landscape", "--out", "x.svg"), "--out x.svg: is written as .pdf and .png; name it x.pdf"),
+        (("bench", "evaluate", "--size", "paper"), "--size: bench evaluate does not take it; leave it out"),
         (
             ("diagnose", "--scale", "smoke", "--checkpoint", "x"),
             "--checkpoint: 1 given; give 2, those of the epochs 1, 2",

@@ -267,10 +267,10 @@ BYTES = (("--bytes",), {"action": "store_true", "help": "compare files with work
 WRITE = (("--write",), {"action": "store_true", "help": "write them from the results that are there"})
 ONLY = (("--only",), {"choices": ("tables", "figures", "numbers"), "help": "only this part"})
 SCHEMA = (("--schema",), {"action": "store_true", "help": "print the JSON schema"})
-BENCH_ENV = (("--env",), {"default": "two_room", "help": "for collect: which environment (default two_room)"})
+BENCH_ENV = (("--env",), {"help": "for collect: which environment (default two_room)"})
 BENCH_SIZE = (
     ("--size",),
-    {"default": "desk", "choices": ("desk", "paper"), "help": "for train, plan: model and frames"},
+    {"choices": ("desk", "paper"), "help": "for train, plan: model and frames (default desk)"},
 )
 BENCH = (
     ("name",),

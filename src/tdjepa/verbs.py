@@ -463,6 +463,7 @@ def check(args):
 def bench(args):
     import importlib
 
-    run = importlib.import_module(f"tdjepa.bench.{args.name}").run
-    options = {"collect": {"env": args.env}, "train": {"size": args.size}, "plan": {"size": args.size}}
-    print(json.dumps(run(**options.get(args.name, {}))))
+    options = {name: value for name, value in (("env", args.env), ("size", args.size)) if value is not None}
+    for name in options.keys() - {"collect": {"env"}, "train": {"size"}, "plan": {"size"}}.get(args.name, set()):
+        raise UserError(f"--{name}: bench {args.name} does not take it; leave it out")
+    print(json.dumps(importlib.import_module(f"tdjepa.bench.{args.name}").run(**options)))
