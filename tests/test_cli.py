@@ -1,6 +1,7 @@
 """The command line: instant help, clear errors with status 2, no stack trace for a user's mistake."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -49,6 +50,14 @@ def test_mistakes_give_one_line_and_status_two(args, message):
     assert result.returncode == 2
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = [sys.executable, "-m", "tdjepa", "params", "--params", str(ROOT / "params.yaml"), "--scale", "smoke"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as told:
+        told.stdout.close()  # as head does after its last line
+        assert told.stderr.read() == ""
+    assert told.returncode == 128 + signal.SIGPIPE
 
 
 @pytest.mark.parametrize("verb", ["train", "picture", "landscape", "diagnose", "probe", "import"])

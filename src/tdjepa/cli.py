@@ -36,7 +36,12 @@ def main(argv: list[str] | None = None) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, terminate)  # as Ctrl-C: nothing half-written is left
     try:
-        return args.verb(args) or 0
+        status = args.verb(args) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # `tdjepa status | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python's own last flush must not fail either
+        return 128 + signal.SIGPIPE
     except UserError as error:
         print("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()), file=sys.stderr)
         return 2
