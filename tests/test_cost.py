@@ -37,13 +37,23 @@ def test_the_paper_scale_takes_every_window_of_the_released_data():
     assert window == pytest.approx(3 * 4 * 2.5e9 * 257 / 197, rel=0.2)
 
 
-@pytest.mark.parametrize("flag", ["--train-tflops", "--plan-tflops"])
+@pytest.mark.parametrize("flag", ["--train-tflops", "--plan-tflops", "--peak-tflops"])
 @pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf"])
 def test_a_rate_that_is_not_positive_is_refused(flag, rate, capsys):
     from tdjepa.cli import main
 
     assert main(["cost", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", f"{flag}={rate}"]) == 2
     assert f"{flag} {rate}: must be a positive number" in capsys.readouterr().err
+
+
+def test_a_step_is_timed_when_asked(smoke, capsys):
+    cfg = params.train_slice(smoke, *smoke.trainings()[0])
+    seconds, flop, peak = cost.measured_window(smoke, cfg, rounds=1)
+    assert 0 < flop / seconds < peak  # no step is faster than its products
+    cost.run(smoke, 30, 5, 312, measure=True)
+    assert "a window of tdjepa takes" in capsys.readouterr().out
+    cost.run(smoke, 30, 5)
+    assert "measured" not in capsys.readouterr().out
 
 
 def test_the_readme_shows_what_is_printed(capsys):

@@ -81,7 +81,7 @@ def test_a_combination_that_nobody_had_before_needs_no_code(raw, data, tmp_path,
     assert last["loss"] == pytest.approx(weighted, rel=1e-5)
 
 
-@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "desk", "night", "paper"])
 def test_an_ablation_differs_from_the_full_model_in_one_thing(raw, scale):
     methods = params.resolve(raw, scale).methods
     full, continued = (methods[name].model_dump() for name in ("tdjepa", "tdjepa_continued"))

@@ -5,6 +5,7 @@ import json
 
 import jsonschema
 import pytest
+import yaml
 
 from conftest import ROOT
 from tdjepa import params
@@ -16,7 +17,7 @@ def raw():
     return params.read_yaml(ROOT / "params.yaml")
 
 
-@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "desk", "night", "paper"])
 def test_every_scale_is_valid(raw, scale):
     assert params.resolve(raw, scale).scale == scale
 
@@ -148,7 +149,7 @@ def test_all_mistakes_are_named_at_once(raw):
 
 
 def test_unknown_scale_and_missing_section(raw):
-    with pytest.raises(UserError, match="must be one of paper, desk, smoke"):
+    with pytest.raises(UserError, match="must be one of paper, desk, night, smoke"):
         params.resolve(raw, "huge")
     del raw["judge"]
     raw["scales"]["desk"].pop("judge")
@@ -222,3 +223,15 @@ def test_every_overlay_names_every_section_that_dvc_watches(raw):
     sections = set(raw) - {"scale", "scales"}
     for scale, overlay in raw["scales"].items():
         assert set(overlay) == sections, scale
+
+
+def test_night_is_desk_with_more_time():
+    """One model and one set of demonstrations: what differs is time, the planner's budget and Push-T's recipe."""
+    raw = yaml.safe_load((ROOT / "params.yaml").read_text())["scales"]
+    desk, night = raw["desk"], raw["night"]
+    assert {key for key in desk if desk[key] != night[key]} == {"train", "recipes", "evaluate"}
+    assert {key for key in desk["train"] if desk["train"][key] != night["train"][key]} == {"steps_per_epoch"}
+    assert {key for key in desk["evaluate"] if desk["evaluate"][key] != night["evaluate"][key]} == {
+        "planner",
+        "protocol",
+    }

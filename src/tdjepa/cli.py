@@ -72,7 +72,7 @@ def argument_parser() -> argparse.ArgumentParser:
     method = (("--method",), {"default": "tdjepa", "help": "method of params.yaml (default tdjepa)"})
     seed = (("--seed",), {"type": int, "help": "training seed (default: the first of params.yaml)"})
     params = (("--params",), {"type": Path, "default": Path("params.yaml"), "help": "parameter file"})
-    scale = (("--scale",), {"help": "smoke, desk or paper (default: scale in params.yaml)"})
+    scale = (("--scale",), {"help": "smoke, desk, night or paper (default: scale in params.yaml)"})
     slice_ = (("--slice",), {"help": "the parameters of this one job as JSON, instead of --params and --scale"})
     common = (params, scale, slice_)
 
@@ -265,6 +265,8 @@ TFLOPS = (
         ("--plan-tflops",),
         {"type": float, "default": 5, "help": "rate of planning (default 5: the published 30 s for 50 episodes)"},
     ),
+    (("--peak-tflops",), {"type": float, "default": 312, "help": "peak of the GPU (default 312: an A100 in bf16)"}),
+    (("--measure",), {"action": "store_true", "help": "time a training step here, and say what that comes to"}),
 )
 SEED = (("--train-seed",), {"type": int, "help": "the training of the paper's protocol (default: the first)"})
 BANDS = (("--bands",), {"type": Path, "help": "bands file (default workflow/bands/<scale>.yaml)"})

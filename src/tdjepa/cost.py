@@ -1,5 +1,9 @@
 """`tdjepa cost`: what the GPU jobs of a scale take, counted in operations, and the hours that these are at an assumed rate.
 
+    tdjepa cost --scale paper                  operations, and hours at 30 TFLOP/s in training and 5 in planning
+    tdjepa cost --scale paper --measure        and a training step timed on this machine: how long it would take here, and
+                                               a GPU that is kept as busy as this CPU
+
 Counted by torch (matrix products and attention): forward and backward of one window with every method, one refinement of
 the planner. Multiplied by the windows and plans that the parameters ask for; plans are counted as if no episode succeeded
 early. Frames are read and environments stepped beside that.
@@ -23,8 +27,9 @@ class Job:
     flop: float
 
 
-def run(p: Params, train_tflops: float, plan_tflops: float) -> None:
-    for flag, rate in (("--train-tflops", train_tflops), ("--plan-tflops", plan_tflops)):
+def run(p: Params, train_tflops: float, plan_tflops: float, peak_tflops: float = 312, measure: bool = False) -> None:
+    rates = {"--train-tflops": train_tflops, "--plan-tflops": plan_tflops, "--peak-tflops": peak_tflops}
+    for flag, rate in rates.items():
         if not 0 < rate < math.inf:  # NaN is neither
             raise UserError(f"{flag} {rate:g}: must be a positive number, the TFLOP/s of your GPU")
     rates = {"train": train_tflops, "evaluate": plan_tflops, "sweep": plan_tflops}
@@ -42,6 +47,53 @@ def run(p: Params, train_tflops: float, plan_tflops: float) -> None:
                 f"   {longest.name}, {longest.flop / rate / 3.6e15:.1f} h"
             )
     print(f"{'all':<9}{len(found):>6}{sum(job.flop for job in found) / 1e15:>10.1f}{total:>8.1f}")
+    if measure:
+        show_measured(p, sum(job.flop for job in found if job.kind == "train"), train_tflops, peak_tflops)
+
+
+def show_measured(p: Params, flop: float, train_tflops: float, peak_tflops: float) -> None:
+    """All trainings (`flop` operations) from the cost of a step that is timed here."""
+    env, method, seed = p.trainings()[0]
+    seconds, of_window, peak = measured_window(p, train_slice(p, env, method, seed))
+    share, cores = of_window / seconds / peak, flop / of_window * seconds / 3600
+    busy, assumed = (flop / tflops / 3.6e15 for tflops in (share * peak_tflops, train_tflops))
+    gflop, peak = of_window / 1e9, peak / 1e9
+    print(
+        f"measured here, one CPU thread: a window of {method} takes {seconds:.2g} s, {gflop:.3g} GFLOP at {share:.0%} of the"
+    )
+    print(
+        f"thread's matmul peak of {peak:.0f} GFLOP/s. All trainings: {cores:,.0f} hours of such a core; {busy:.3g} of a GPU"
+    )
+    print(f"of {peak_tflops:g} TFLOP/s that were kept as busy, {assumed:.3g} at {train_tflops:g} TFLOP/s")
+
+
+def measured_window(p: Params, cfg: TrainSlice, rounds: int = 3) -> tuple[float, float, float]:
+    """One window in training on one thread: CPU seconds and operations; and the rate of a large matrix product."""
+    import torch
+
+    from tdjepa.allocator import keep_memory
+    from tdjepa.bench.timing import cpu_seconds
+    from tdjepa.bench.train import PEAK
+    from tdjepa.model.world_model import build
+    from tdjepa.objective.methods import objective
+
+    keep_memory()
+    torch.set_num_threads(1)
+    size, block = getattr(p.collect, cfg.env).image_size, cfg.frameskip * ACTION
+    windows = min(cfg.train.batch, max(2, 32 * 64**2 // size**2))  # as many pixels as in a batch of the scale desk
+    world = build(cfg.model, cfg.method.head, size, block, 0).train()
+    frames = torch.randint(256, (windows, cfg.method.window, size, size, 3), dtype=torch.uint8)
+    blocks = torch.randn(windows, cfg.method.window - 1, block)
+    a = torch.randn(PEAK, PEAK)
+
+    def step():
+        objective(world, cfg.method, frames, blocks, 0, 0, 1)[0].backward()
+
+    step()
+    times = [(cpu_seconds(step), cpu_seconds(lambda: a @ a)) for _ in range(rounds)]
+    of_step, of_product = (min(each) for each in zip(*times, strict=True))
+    flop = flop_of_a_window(cfg.model, cfg.method, size, cfg.frameskip)
+    return of_step / windows, flop, 2 * PEAK**3 / of_product
 
 
 def jobs(p: Params) -> list[Job]:

@@ -441,7 +441,7 @@ def status(args):
 def cost(args):
     from tdjepa import cost
 
-    cost.run(_params(args), args.train_tflops, args.plan_tflops)
+    cost.run(_params(args), args.train_tflops, args.plan_tflops, args.peak_tflops, args.measure)
 
 
 def doctor(args):
