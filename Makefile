@@ -22,11 +22,11 @@ unexport PYTHONPATH PYTHONHOME
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
 	@echo "make reproduce  every result, table and figure and the paper, at the scale desk"
-	@echo "                SCALE=smoke for a quick look, SCALE=paper for a GPU cluster, CORES=n (here $(CORES)),"
+	@echo "                SCALE=smoke for a quick look, night for hours, paper for a GPU cluster, CORES=n (here $(CORES)),"
 	@echo "                SNAKEMAKE_ARGS=-n to see what would run"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
 	@echo "make lint       ruff, snakefmt and snakemake's own linter"
-	@echo "make clean      removes caches and the smoke scale's data and results, never those of desk or paper"
+	@echo "make clean      removes caches and the smoke scale's data and results, never those of the others"
 	@echo "make distclean  clean, and .venv too"
 	@echo "PYTHON=...      the Python 3.11 to build .venv from (found: $(or $(PYTHON),none))"
 

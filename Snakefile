@@ -36,3 +36,22 @@ for phase in PHASES:
         localrule: True
         message:
             f"{phase}_all: complete"
+
+
+# What is measured beside success, each by its name (docs/diagnostics.md).
+MEASURED = {
+    "alignment": FILES.all_pairs(),
+    "probe": FILES.all_probes(),
+    "ceiling": FILES.all_ceilings(),
+    "sweep": FILES.all_sweeps(),
+}
+for name in MEASURED:
+
+    rule:
+        name:
+            f"{name}_all"
+        input:
+            MEASURED[name],
+        localrule: True
+        message:
+            f"{name}_all: complete"

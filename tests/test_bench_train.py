@@ -45,6 +45,6 @@ def test_the_benchmark_takes_the_same_steps_on_both_sides(monkeypatch):
         4,
         8,
     )
-    assert found["loss_difference"] < 1e-3
+    assert found["loss_difference"] < 1e-4
     assert found["loss"] > 0
     assert all(found[name] > 0 for name in ("ratio", "ours", "reference", "gflop", "peak_gflops", "share"))

@@ -6,9 +6,11 @@ import shutil
 
 import pytest
 
+from clone import Clone
 from conftest import ROOT
+from tdjepa.artefacts import fingerprint
 from tdjepa.cli import main
-from tdjepa.evidence.checksums import code
+from tdjepa.evidence.checksums import code, found
 
 
 def test_checksums_hold_their_own_files_and_name_others(monkeypatch, tmp_path, capsys):
@@ -57,3 +59,15 @@ def test_the_committed_list_is_of_this_code():
     committed = json.loads((ROOT / "workflow/checksums/smoke.json").read_text())
     wanted = "make reproduce SCALE=smoke; tdjepa verify --scale smoke --bytes --write"
     assert committed["code"] == code(ROOT / "params.yaml"), wanted
+
+
+@pytest.mark.pipeline
+def test_a_fresh_clone_makes_the_committed_files(tmp_path):
+    """The smoke scale as it is shipped, all methods and seeds. On the kind of machine that made the list: to the byte."""
+    clone = Clone.of_project(tmp_path / "a fresh clone")
+    clone.run("git", "init", "--quiet")
+    clone.snakemake("all", "--config", "scale=smoke")
+    committed, made = json.loads((ROOT / "workflow/checksums/smoke.json").read_text()), found("smoke", clone.path)
+    assert set(made) == set(committed["files"])
+    if (committed["machine"], committed["code"]) == (fingerprint(), code(ROOT / "params.yaml")):
+        assert [name for name in made if made[name] != committed["files"][name]] == []

@@ -30,7 +30,7 @@ def test_help_imports_nothing_heavy():
     [
         (("collect", "--env", "three_room"), "--env three_room: must be one of two_room, reacher, push_t, cube"),
         (("train", "--method", "../../etc"), "--method ../../etc: not among methods"),
-        (("collect", "--scale", "huge"), "scale = 'huge': must be one of paper, desk, smoke"),
+        (("collect", "--scale", "huge"), "scale = 'huge': must be one of paper, desk, night, smoke"),
         (("collect", "--slice", "{"), "--slice: not JSON"),
         (("collect", "--slice", "{}"), "--slice: env: missing"),
         (("collect", "--params", "absent.yaml"), "absent.yaml: No such file"),

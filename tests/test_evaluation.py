@@ -22,6 +22,7 @@ from tdjepa.journal import Journal
 from tdjepa.mining import manifest
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
+from tdjepa.planning.costs import trajectory_cost
 
 COLUMNS = ["scale", "env", "method", "train_seed", "epoch", "solver", "cost"]
 COLUMNS += ["w", "plan_seed", "episode", "start", "success", "trivial", "steps"]
@@ -81,15 +82,16 @@ def test_an_episode_does_not_depend_on_which_others_are_evaluated(smoke, data, t
         assert (both[column] == both[f"{column}_every"]).all()
 
 
-def test_batch_order_and_workers_change_nothing(smoke, data, trained):
+@pytest.mark.parametrize("method", ["lewm", "tdjepa", "rc_aux"])  # planned with l2, d_psi and RC-aux's cost
+def test_batch_order_and_workers_change_nothing(method, smoke, data, trained):
     """Outcomes of all episodes together, one by one, backwards, and by two workers at once."""
-    cfg = sliced(smoke, "lewm")
+    cfg = sliced(smoke, method)
     locked = evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json")
     n = len(locked.entries)
 
     def play(which):
         env = make("two_room")
-        planner = evaluation.load_planners(cfg, saved(trained, "lewm"), env, locked)[0]
+        planner = evaluation.load_planners(cfg, saved(trained, method), env, locked)[0]
         return evaluation.episode(cfg, locked, env, planner, locked.goal_frames(make("two_room")), 7, which)
 
     every = play(slice(0, n))
@@ -99,6 +101,24 @@ def test_batch_order_and_workers_change_nothing(smoke, data, trained):
     for name, outcomes in parts.items():
         for column in ("success", "steps", "plans", "final"):
             np.testing.assert_array_equal(np.concatenate([o[column] for o in outcomes]), every[column], name)
+
+
+def test_rc_aux_plans_with_its_own_head_and_without_the_factor_as_l2_does(smoke, data, trained, tmp_path):
+    costs = smoke.evaluate.costs.model_copy(update={"rc_aux_lambda": 0.0})
+    table = evaluate(smoke, data, trained, tmp_path / "r.parquet", method="rc_aux", costs=costs)
+    last = table[table["epoch"] == 2].set_index("cost")
+    for column in ("success", "steps", "final_distance"):
+        assert last.loc["rc_aux", column].tolist() == last.loc["l2", column].tolist()
+
+    cell = {cell.cost: cell for cell in sliced(smoke, "rc_aux").cells}
+    model, _ = checkpoint.load(saved(trained, "rc_aux")[2])
+    rng = torch.Generator().manual_seed(0)
+    z, goal, z_hat = (torch.randn(*shape, 8, generator=rng) for shape in ((), (), (5, 4)))
+    with torch.no_grad():
+        with_factor, l2 = (trajectory_cost(model, cell[cost], goal)(z, z_hat) for cost in ("rc_aux", "l2"))
+        reach = torch.stack([model.head.logit(z_hat[k], goal, torch.tensor(5 - k)) for k in range(5)]).sigmoid().amax(0)
+    torch.testing.assert_close(with_factor, l2 * (1 - 0.35 * reach))
+    assert (with_factor < l2).all()
 
 
 def test_a_killed_evaluation_goes_on_where_it_stopped(smoke, data, trained, tmp_path):

@@ -7,6 +7,7 @@ import csv
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tdjepa import evaluation, params, training
@@ -55,6 +56,22 @@ def test_every_method_trains(place):
         curve = list(csv.DictReader((place.trained / method / "curve.csv").read_text().splitlines()))
         assert [line["step"] for line in curve] == ["1", "2"]
         assert all(math.isfinite(float(value)) for line in curve for value in line.values())
+
+
+def test_together_and_one_by_one_are_the_same(place):
+    """Physics, frames and, on Push-T, the contact gates are those of an episode's own state, whatever is planned beside it."""
+    sweep = "gates" if place.env == "push_t" else ""
+    cfg = params.evaluate_slice(place.p, place.env, "tdjepa", SEED, sweep)
+    locked = evaluation.Episodes(cfg, place.episodes, place.mined / "test.json")
+
+    def play(which):
+        env = make(place.env)
+        planner = evaluation.load_planners(cfg, train(place, "tdjepa"), env, locked)[0]
+        return evaluation.episode(cfg, locked, env, planner, locked.goal_frames(make(place.env)), 7, which)
+
+    together, alone = play(slice(0, 2)), [play(slice(k, k + 1)) for k in (1, 0)][::-1]
+    for column in ("success", "steps", "final"):
+        np.testing.assert_array_equal(np.concatenate([outcome[column] for outcome in alone]), together[column])
 
 
 def test_a_learned_model_is_evaluated(place, tmp_path):

@@ -64,6 +64,9 @@ BAD = [
     (("evaluate", "sweeps", "blend", "cells"), [{"alpha": [0.1, 2.0]}], "alpha = 2.0", "less than or equal to 1"),
     (("evaluate", "sweeps", "blend", "cells"), [{"colours": 1}], "colours = 1", "no such key"),
     (("evaluate", "sweeps", "blend", "methods"), ["tdjpea"], "evaluate.sweeps.blend.methods", "is not defined"),
+    (("evaluate", "sweeps", "gates", "methods"), ["lewm"], "evaluate.sweeps.gates", "hard_gate needs head mrn or"),
+    (("evaluate", "sweeps", "gates", "envs"), ["two_room"], "evaluate.sweeps.gates", "geometry, which two_room lacks"),
+    (("methods", "tdjepa", "costs"), ["hard_gate"], "methods.tdjepa.costs", "hard_gate needs contact geometry"),
     (("evaluate", "episodes"), 201, "evaluate.episodes", "200 goals"),
     (("methods", "tdjepa", "window"), 5, "methods.tdjepa.window", "too short"),
     (

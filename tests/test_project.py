@@ -56,3 +56,17 @@ def test_cluster_profiles_name_rules_that_exist():
         for key in ("groups", "set-resources", "set-threads"):
             assert set(profile.get(key, {})) <= rules, (name, key)
         assert set(profile["group-components"]) <= set(profile["groups"].values())
+
+
+def test_the_cluster_profile_asks_for_what_the_jobs_need():
+    profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
+    usual, special = profile["default-resources"], profile["set-resources"]
+    assert usual["slurm_partition"] == "cpu"
+    on_gpu = {rule for rule, resources in special.items() if resources.get("slurm_partition") == "gpu"}
+    assert (
+        on_gpu == {rule for rule, resources in special.items() if "gres" in resources} == {"train", "evaluate", "sweep"}
+    )
+    sizes = [r[key] for r in (usual, *special.values()) for key in ("mem_mb", "runtime") if key in r]
+    assert all(re.fullmatch(r"\d+ \* attempt", size) for size in sizes)  # more at the next attempt
+    assert profile["retries"] > 0
+    assert not {"train", "evaluate", "sweep"} & set(profile["groups"])  # only small jobs share an allocation

@@ -294,3 +294,11 @@ def test_bad_parameters(clone):
     said = clone.snakemake("all", status=2)
     assert "tdjepa: params.yaml: not YAML: " in said
     assert "line 3" in said
+
+
+def test_pictures_are_drawn_for_who_asks_and_are_part_of_nothing(clone):
+    clone.snakemake("pictures")
+    drawn = {path.name for path in (clone.path / "results/smoke/pictures/two_room").iterdir()}
+    episodes = {f"tdjepa_3072_d_psi_{pair}.gif" for pair in range(3)}
+    assert drawn >= episodes | {"tdjepa_3072_landscape.pdf", "tdjepa_3072_landscape.png"}
+    settled(clone)

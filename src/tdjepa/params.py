@@ -325,6 +325,10 @@ TRAINED_BY = {  # head -> the term that trains it
     "reachability": "pair_reachability",
     "budget_reachability": "budget_reachability",
 }
+BY_CONTACT, WITH_CONTACT = (
+    ("hard_gate", "soft_gate"),
+    ("push_t",),
+)  # costs that read who touches what, and where that is known
 GIVEN_BY = {  # cost -> the heads that can give it; a cost that is not here needs none
     "d_psi": ("mrn", "symmetric"),
     "blend": ("mrn", "symmetric"),
@@ -970,7 +974,9 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
             for name, sweep in params.evaluate.sweeps.items():
                 if method in sweep.methods:
                     cells += evaluate_slice(params, env, method, seed, name).cells
-            problems += [f"{source}: {line}" for line in _too_far(params, cells)]
+            problems += [
+                f"{source}: {line}" for line in _too_far(params, cells) + _not_given(params, env, method, cells)
+            ]
         except UserError as error:
             problems.append(str(error))
     if problems:
@@ -1005,6 +1011,23 @@ def _too_far(p: Params, cells: tuple[Cell, ...]) -> list[str]:
         for c in cells
         if c.epoch > trained
     ]
+
+
+def _not_given(p: Params, env: str, method: str, cells: tuple[Cell, ...]) -> list[str]:
+    """Cells of the run whose cost the method's head or the environment cannot give."""
+    found, head = [], p.methods[method].head
+    for c in cells:
+        main = c.setting == "main"
+        where = f"methods.{method}.costs" if main else f"evaluate.sweeps.{c.setting}"
+        if head not in GIVEN_BY.get(c.cost, (head,)):
+            found.append(
+                f"{where}: {c.cost} needs head {' or '.join(GIVEN_BY[c.cost])}, but that of {method} is {head}"
+            )
+        if c.cost in BY_CONTACT and env not in WITH_CONTACT and (main or env in p.evaluate.sweeps[c.setting].envs):
+            found.append(
+                f"{where}: {c.cost} needs contact geometry, which {env} lacks; only {', '.join(WITH_CONTACT)} has it"
+            )
+    return found
 
 
 def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
