@@ -4,7 +4,8 @@ import pytest
 
 import phases
 from conftest import ROOT
-from tdjepa import cost, params
+from tdjepa import cost, params, spent
+from tdjepa.errors import UserError
 
 
 def flop(p: params.Params, kind: str) -> float:
@@ -61,3 +62,22 @@ def test_the_readme_shows_what_is_printed(capsys):
 
     assert main(["cost", "--params", str(ROOT / "params.yaml"), "--scale", "paper"]) == 0
     assert capsys.readouterr().out in (ROOT / "README.md").read_text()
+
+
+def test_what_a_run_took_is_read_from_its_jobs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("benchmarks", "logs"):
+        (tmp_path / "results/desk" / folder).mkdir(parents=True)
+    for name, wall, said in (("train_a", 90, "job: 60.0 CPU-seconds"), ("train_b", 30, "killed"), ("judge", 6, "")):
+        (tmp_path / f"results/desk/benchmarks/{name}.tsv").write_text(f"s\th:m:s\n{wall}\t0:00:00\n")
+        (tmp_path / f"results/desk/logs/{name}.log").write_text(f"loss 1\n{said}\n")
+    spent.run("desk")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["judge", "1", "0.1", "–", "judge,", "6", "s"]
+    assert lines[2] == ["train", "2", "2.0", "1.0", "(1)", "train_a,", "90", "s"]
+    assert lines[3][:4] == ["all", "3", "2.1", "1.0"]
+    (tmp_path / "results/desk/benchmarks/judge.tsv").write_text("nothing")
+    with pytest.raises(UserError, match=r"judge\.tsv: is no benchmark file"):
+        spent.run("desk")
+    with pytest.raises(UserError, match="results/smoke/benchmarks: holds no times"):
+        spent.run("smoke")

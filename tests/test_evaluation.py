@@ -104,6 +104,8 @@ def test_batch_order_and_workers_change_nothing(method, smoke, data, trained):
 
 
 def test_rc_aux_plans_with_its_own_head_and_without_the_factor_as_l2_does(smoke, data, trained, tmp_path):
+    both = smoke.methods["rc_aux"].model_copy(update={"costs": ("rc_aux", "l2")})
+    smoke = smoke.model_copy(update={"methods": {**smoke.methods, "rc_aux": both}})
     costs = smoke.evaluate.costs.model_copy(update={"rc_aux_lambda": 0.0})
     table = evaluate(smoke, data, trained, tmp_path / "r.parquet", method="rc_aux", costs=costs)
     last = table[table["epoch"] == 2].set_index("cost")
@@ -289,6 +291,14 @@ def of_other_frames(size, block):
     return make_it
 
 
+def of_another_scale(source, out):
+    """The same training, had it been one of the scale night."""
+    model, about = checkpoint.load(source)
+    cfg = params.parse(params.TrainSlice, {**about["train"], "scale": "night"}, str(source))
+    checkpoint.save(out, model, cfg, about["image_size"], about["epoch"], {})
+    return out
+
+
 def changed(change):
     return lambda source, out: resaved(source, out, change)
 
@@ -307,10 +317,11 @@ def changed(change):
         ),
         (changed(lambda _, about: about.clear()), "says nothing about its training, so it is not one of ours"),
         (changed(lambda _, about: about.update(tdjepa='{"epoch": 2}')), "says nothing about its training"),
+        (of_another_scale, "was trained with scale = 'night', expected 'smoke'"),
         (of_other_frames(64, 10), r"was trained on 64-px frames, but .*episodes\.h5 has 32 px"),
         (of_other_frames(32, 15), "was trained on action blocks of 15 numbers, expected 5 x 2"),
     ],
-    ids=["a tensor less", "a tensor more", "another shape", "nobody's", "half a description", "frames", "blocks"],
+    ids=["tensor less", "tensor more", "another shape", "nobody's", "half a description", "scale", "frames", "blocks"],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(smoke, data, trained, tmp_path, make_it, match):
     saved_at = saved(trained, "lewm")
@@ -334,6 +345,17 @@ def test_a_cost_that_cannot_be_given_is_refused(smoke, data, trained, tmp_path, 
     with pytest.raises(UserError, match=match):
         evaluation.run(cfg, data / "episodes.h5", data / "mined/test.json", saved(trained, method), out)
     assert not out.parent.exists()
+
+
+def test_a_method_may_take_fewer_plan_seeds_and_is_not_trained_again_for_it(smoke, data, trained, tmp_path):
+    few = smoke.methods["lewm"].model_copy(update={"plan_seeds": 1})
+    p = smoke.model_copy(update={"methods": {**smoke.methods, "lewm": few}})
+    assert params.train_slice(p, "two_room", "lewm", 3072) == params.train_slice(smoke, "two_room", "lewm", 3072)
+    every = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
+    first = every[every["plan_seed"] == smoke.evaluate.plan_seeds[0]].reset_index(drop=True)
+    table = evaluate(p, data, trained, tmp_path / "b.parquet", method="lewm")
+    pd.testing.assert_frame_equal(table.drop(columns="params"), first.drop(columns="params"))
+    assert params.evaluate_slice(p, "two_room", "tdjepa", 3072).cells[0].plan_seeds == smoke.evaluate.plan_seeds
 
 
 def test_three_history_frames_plan_too(smoke, data, trained, tmp_path):

@@ -232,6 +232,7 @@ def test_night_is_desk_with_more_time():
     """One model and one set of demonstrations: what differs is time, the planner's budget and Push-T's recipe."""
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())["scales"]
     desk, night = raw["desk"], raw["night"]
+    assert desk["methods"].pop("tdjepa_continued") == {"plan_seeds": 2}  # night takes them all
     assert {key for key in desk if desk[key] != night[key]} == {"train", "recipes", "evaluate"}
     assert {key for key in desk["train"] if desk["train"][key] != night["train"][key]} == {"steps_per_epoch"}
     assert {key for key in desk["evaluate"] if desk["evaluate"][key] != night["evaluate"][key]} == {

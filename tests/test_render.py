@@ -214,7 +214,12 @@ def test_published_figures_of_all_eleven_tables_are_shown(nothing):
 
 def test_sweeps_stand_where_the_paper_has_them(whole):
     body = {row[0]: row[1:] for row in TABLES["reacher_protocol"](whole).body}
-    for row, cell in (("CEM-30, w = 0.3", "cem/w0.3"), ("iCEM-30, w = 0.3", "icem/w0.3"), ("CEM-30, w = 1", "cem/w1")):
+    for row, cell in (
+        ("CEM-30, w = 0.3", "cem/w0.3"),
+        ("iCEM-30, w = 0.3", "icem/w0.3"),
+        ("CEM-30, w = 1", "cem/w1"),
+        ("iCEM-30, w = 1", "icem/w1"),
+    ):
         sweep = f"reacher/tdjepa/d_psi/{cell}/epoch10/reacher_protocol/refinements30/"  # the protocol's desk has fewer
         assert body[row][2].cells[0].startswith(sweep)
     gates = {row[0]: row[2] for row in TABLES["contact_gates"](whole).body}

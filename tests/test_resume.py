@@ -258,6 +258,16 @@ def test_the_shipped_limits_stop_a_collapse_and_let_sigreg_pass(smoke, data, tmp
     assert last["effective_rank"] > 1.2 * p.train.health.min_rank
 
 
+def test_gradients_that_stay_huge_stop_the_training(smoke, data, tmp_path):
+    cfg = params.train_slice(smoke, "two_room", "lewm", 1)
+    one_step = cfg.method.terms.one_step.model_copy(update={"weight": 1e9})
+    terms = cfg.method.terms.model_copy(update={"one_step": one_step})
+    update = {"method": cfg.method.model_copy(update={"terms": terms})}
+    wild = cfg.model_copy(update=update | {"train": cfg.train.model_copy(update={"steps_per_epoch": 60})})
+    with pytest.raises(UserError, match=r"gradient's norm is .*, at most 1000 is healthy at step 50; lower train\.lr"):
+        training.run(wild, data / "episodes.h5", data / "mined/split.json", tmp_path)
+
+
 def test_health_of_known_latents():
     import torch
 
@@ -270,4 +280,6 @@ def test_health_of_known_latents():
     assert health.collapsed(1.0, 1.0, 0.05, 1.2)
     assert health.collapsed(0.01, 8.0, 0.05, 1.2)
     assert health.collapsed(1.0, 8.0, 0.05, 1.2) is None
+    assert health.exploded(2e3, 1e3)
+    assert health.exploded(3.0, 1e3) is None
     assert health.diverged({"loss": 1.0, "grad_norm": float("inf")}).startswith("grad_norm is not finite")

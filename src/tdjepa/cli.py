@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from tdjepa import __version__, verbs
+from tdjepa import __version__, spent, verbs
 from tdjepa.errors import Stopped, UserError
 
 AGAIN = 75  # EX_TEMPFAIL: the workflow starts the job again
@@ -37,6 +37,8 @@ def main(argv: list[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, terminate)  # as Ctrl-C: nothing half-written is left
     try:
         status = args.verb(args) or 0
+        if getattr(args, "slice", None):  # a job of the workflow: its log says what it took
+            print(spent.own())
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # `tdjepa status | head`: the reader has seen enough
@@ -266,6 +268,7 @@ TFLOPS = (
         {"type": float, "default": 5, "help": "rate of planning (default 5: the published 30 s for 50 episodes)"},
     ),
     (("--peak-tflops",), {"type": float, "default": 312, "help": "peak of the GPU (default 312: an A100 in bf16)"}),
+    (("--spent",), {"action": "store_true", "help": "instead: what the jobs of the run that was made here took"}),
     (("--measure",), {"action": "store_true", "help": "time a training step here, and say what that comes to"}),
 )
 SEED = (("--train-seed",), {"type": int, "help": "the training of the paper's protocol (default: the first)"})

@@ -123,10 +123,9 @@ def load_planners(
     from tdjepa.planning import costs
 
     device = pick_device(cfg.evaluate.device, "evaluate.device")
-    expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
     models = {}
     for epoch in cfg.epochs:
-        models[epoch], about = checkpoint.load(checkpoints[epoch], {**expect, "epoch": epoch}, device)
+        models[epoch], about = checkpoint.load(checkpoints[epoch], checkpoint.of(cfg, epoch), device)
         if about["image_size"] != locked.data.image_size:
             raise UserError(
                 f"{checkpoints[epoch]}: was trained on {about['image_size']}-px frames, but {locked.data.path} has "

@@ -2,7 +2,7 @@
 
 Collapse shows in the latents long before it shows in planning: their standard deviation falls towards 0, or they gather on a
 few axes (effective rank: the participation ratio of the covariance's eigenvalues). Divergence is a loss or gradient that is
-no number any more.
+no number any more, or a gradient that stays huge: it is clipped, so one large step does no harm, but fifty lead nowhere.
 """
 
 import math
@@ -38,6 +38,11 @@ def collapsed(std: float, rank: float, min_std: float, min_rank: float) -> str |
     if std >= min_std and rank >= min_rank:
         return None
     return f"the latents have collapsed (std {std:.2g}, at least {min_std:g}; effective rank {rank:.2f}, at least {min_rank:g})"
+
+
+def exploded(norm: float, limit: float) -> str | None:
+    """Whether the gradients have become huge, in words; None if all is well."""
+    return None if norm <= limit else f"the gradient's norm is {norm:.3g}, at most {limit:g} is healthy"
 
 
 def smooth(old: float, new: float, steps: int) -> float:

@@ -60,6 +60,11 @@ def log(scale: str, name: str) -> Path:
     return Path("results", scale, "logs", f"{name}.log")
 
 
+def benchmarks(scale: str) -> Path:
+    """What Snakemake measured of each job."""
+    return Path("results", scale, "benchmarks")
+
+
 def recipes(scale: str, name: str) -> Path:
     """success_over_cpu.pdf and .png of `tdjepa recipes`: measured times, so no part of the report."""
     return Path("results", scale, "recipes", name)

@@ -184,10 +184,11 @@ class Model(Record):
 
 
 class Health(Record):
-    """A training whose latents fall below these (smoothed over 50 steps) is stopped: it has collapsed."""
+    """A training beyond these (smoothed over 50 steps) is stopped: its latents have collapsed, or its gradients exploded."""
 
     min_std: Weight = Field(description="standard deviation of the latents, mean over dimensions; healthy is about 1")
     min_rank: Weight = Field(description="effective rank of the latents' covariance; healthy is several")
+    max_grad_norm: Positive = Field(description="norm of the gradient before it is clipped; healthy is below 10")
 
 
 class Train(Record):
@@ -325,10 +326,8 @@ TRAINED_BY = {  # head -> the term that trains it
     "reachability": "pair_reachability",
     "budget_reachability": "budget_reachability",
 }
-BY_CONTACT, WITH_CONTACT = (
-    ("hard_gate", "soft_gate"),
-    ("push_t",),
-)  # costs that read who touches what, and where that is known
+BY_CONTACT = ("hard_gate", "soft_gate")  # costs that read who touches what
+WITH_CONTACT = ("push_t",)  # where that is known
 GIVEN_BY = {  # cost -> the heads that can give it; a cost that is not here needs none
     "d_psi": ("mrn", "symmetric"),
     "blend": ("mrn", "symmetric"),
@@ -364,6 +363,9 @@ class Method(Record):
     )
     terms: Terms
     costs: Annotated[tuple[Cost, ...], Field(min_length=1)]
+    plan_seeds: Count | None = Field(
+        default=None, description="it is planned with the first so many of evaluate.plan_seeds; all if absent"
+    )
 
     @model_validator(mode="after")
     def consistent(self):
@@ -623,6 +625,11 @@ class Params(Record):
         """The methods that are run in an environment."""
         return [m for m in self.methods_run if env in (self.methods[m].envs or self.envs)]
 
+    def plan_seeds_of(self, method: str) -> tuple[int, ...]:
+        """The plan seeds of a method, or of the floors, under the protocol; sweeps have their own number."""
+        known = self.methods.get(method)
+        return self.evaluate.plan_seeds[: known.plan_seeds if known else None]
+
     def trainings(self) -> list[tuple[str, str, int]]:
         """(environment, method, training seed) of every training of the run."""
         return [(env, m, s) for env in self.envs for m in self.methods_in(env) for s in self.train_seeds]
@@ -673,6 +680,7 @@ class MineSlice(Record):
 
 
 class TrainSlice(Record):
+    scale: Name
     env: Env
     method_name: Name
     method: Method
@@ -720,6 +728,7 @@ class EvaluateSlice(Record):
 
 
 class DiagnoseSlice(Record):
+    scale: Name
     env: Env
     method_name: Name
     seed: Seed
@@ -727,6 +736,7 @@ class DiagnoseSlice(Record):
 
 
 class ProbeSlice(Record):
+    scale: Name
     env: Env
     method_name: Name
     seed: Seed
@@ -772,10 +782,11 @@ def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
             absent = {name for name, term in terms.items() if term is None}
             terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
     data = {
+        "scale": p.scale,
         "env": env,
         "method_name": method,
-        # `envs` is no reason to train again
-        "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "terms": terms},
+        # neither `envs` nor `plan_seeds` is a reason to train again
+        "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "plan_seeds": None, "terms": terms},
         "seed": seed,
         "frameskip": p.mine.frameskip,
         "model": model,
@@ -818,7 +829,7 @@ def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
     A leaky training has no curve: it answers one question, what the last epoch gains.
     """
     ev, known = p.evaluate, p.methods[method]
-    cells = [_cell(p, env, {"cost": cost}, ev.plan_seeds) for cost in known.costs]
+    cells = [_cell(p, env, {"cost": cost}, p.plan_seeds_of(method)) for cost in known.costs]
     if seed == p.train_seeds[0] and known.trains_on == "train":
         curves = itertools.product(curve_costs(p, env, method), ev.curve_epochs)
         earlier = [{"cost": cost, "epoch": epoch} for cost, epoch in curves if epoch != p.train.epochs]
@@ -873,11 +884,13 @@ def diagnosed_epochs(p: Params) -> list[int]:
 
 
 def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
-    return DiagnoseSlice(env=env, method_name=method, seed=seed, epochs=tuple(diagnosed_epochs(p)))
+    epochs = tuple(diagnosed_epochs(p))
+    return DiagnoseSlice(scale=p.scale, env=env, method_name=method, seed=seed, epochs=epochs)
 
 
 def probe_slice(p: Params, env: str, method: str, seed: int) -> ProbeSlice:
     return ProbeSlice(
+        scale=p.scale,
         env=env,
         method_name=method,
         seed=seed,

@@ -23,7 +23,7 @@ from tdjepa.data.chunked import WindowStream, open_store
 from tdjepa.data.store import Store
 from tdjepa.device import pick_autocast, pick_device
 from tdjepa.errors import UserError
-from tdjepa.health import MEMORY, collapsed, diverged, latent_health, smooth
+from tdjepa.health import MEMORY, collapsed, diverged, exploded, latent_health, smooth
 from tdjepa.mining import split, windows
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import WorldModel, build
@@ -121,10 +121,12 @@ def check_health(cfg: TrainSlice, name: str, step: int, values: dict[str, float]
     advice = f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
     if problem is None:
         seen = health["steps"] = health.get("steps", 0) + 1
-        for key in LATENT:
+        for key in (*LATENT, "grad_norm"):
             health[key] = smooth(health.get(key, 0.0), values[key], seen)
         limits = cfg.train.health
         if seen >= MEMORY:
+            problem = exploded(health["grad_norm"], limits.max_grad_norm)
+        if seen >= MEMORY and problem is None:
             problem = collapsed(health["latent_std"], health["effective_rank"], limits.min_std, limits.min_rank)
             weight = cfg.method.terms.sigreg.weight if cfg.method.terms.sigreg else 0
             advice = f"raise the weight of methods.{cfg.method_name}.terms.sigreg (now {weight:g}) or lower train.lr"

@@ -439,8 +439,10 @@ def status(args):
 
 
 def cost(args):
-    from tdjepa import cost
+    from tdjepa import cost, spent
 
+    if args.spent:
+        return spent.run(_params(args).scale)
     cost.run(_params(args), args.train_tflops, args.plan_tflops, args.peak_tflops, args.measure)
 
 

@@ -153,8 +153,8 @@ def probe(
 
 def run(cfg: ProbeSlice, episodes: Path, split_file: Path, checkpoint_file: Path, out: Path) -> dict:
     """Probe one checkpoint on the test part; the errors into `out` (JSON)."""
-    data, expect = open_store(episodes), {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed}
-    model, _ = checkpoint.load(checkpoint_file, {**expect, "epoch": cfg.last_epoch})
+    data = open_store(episodes)
+    model, _ = checkpoint.load(checkpoint_file, checkpoint.of(cfg, cfg.last_epoch))
     parts = {name: np.asarray(part) for name, part in split.read(split_file, data.episodes).items()}
     rng = stream(cfg.seed, "probe")
     where = (QUANTITIES[cfg.env], parts["train"], parts["test"], cfg.frameskip, cfg.horizon)

@@ -38,8 +38,7 @@ def run(
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
     tables = []
     for epoch, path in zip(cfg.epochs, checkpoints, strict=True):
-        expect = {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed, "epoch": epoch}
-        model, about = checkpoint.load(path, expect)
+        model, about = checkpoint.load(path, checkpoint.of(cfg, epoch))
         tables.append(distances(model, data, drawn).assign(**who, epoch=epoch))
     table = pd.concat(tables, ignore_index=True)
     sweep(out)

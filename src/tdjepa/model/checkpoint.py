@@ -39,6 +39,17 @@ def save(
     return write_card(path, verb, cfg.model_dump(mode="json"), inputs, epoch=epoch, parameters=count(model), **facts)
 
 
+def of(cfg, epoch: int, method: str | None = None) -> dict[str, object]:
+    """What the checkpoint of this epoch must say of itself, to be that of a slice (or of another method's training)."""
+    return {
+        "scale": cfg.scale,
+        "env": cfg.env,
+        "method_name": method or cfg.method_name,
+        "seed": cfg.seed,
+        "epoch": epoch,
+    }
+
+
 def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:
     """The parameters it was trained with, what the file says about itself, its tensors; `expect` as in `load`."""
     from safetensors import SafetensorError, safe_open
@@ -63,7 +74,7 @@ def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[
 
 
 def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu") -> tuple[WorldModel, dict]:
-    """The model in eval mode and what the file says about itself; `expect` = {"env": ..., "method_name": ..., ...}"""
+    """The model in eval mode and what the file says about itself; `expect`: see `of`"""
     cfg, about, tensors = read(path, expect or {})
     model = build(cfg.model, cfg.method.head, about["image_size"], about["block"], cfg.seed)
     wanted, found = set(model.state_dict()), set(tensors)
@@ -94,8 +105,7 @@ def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict
         return {}
     if initial is None:
         raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")
-    expect = {"env": cfg.env, "method_name": before.method, "seed": cfg.seed, "epoch": before.epoch}
-    earlier, _, tensors = read(initial, expect)
+    earlier, _, tensors = read(initial, of(cfg, before.epoch, before.method))
     skip = "head." if earlier.method.head != cfg.method.head else "no such prefix"
     theirs = {name: tensor for name, tensor in tensors.items() if not name.startswith(skip)}
     ours = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith(skip)}

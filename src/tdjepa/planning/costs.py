@@ -11,9 +11,8 @@ import torch
 
 from tdjepa.envs.base import Env
 from tdjepa.errors import UserError
-from tdjepa.params import Cell, Costs
+from tdjepa.params import BY_CONTACT, Cell, Costs
 
-BY_CONTACT = ("hard_gate", "soft_gate")
 LEAST_FACTOR = 0.05  # of rc_aux: reachability lowers l2 at most to this share
 
 # (z of the frame planned from (D,), imagined latents (H, N, D)) -> costs (N,)

@@ -12,10 +12,10 @@ import torch
 
 from tdjepa.envs.base import Env
 from tdjepa.model.world_model import WorldModel
-from tdjepa.params import Cell
+from tdjepa.params import BY_CONTACT, Cell
 from tdjepa.planning import reference
 from tdjepa.planning.cem import cem, icem
-from tdjepa.planning.costs import BY_CONTACT, trajectory_cost
+from tdjepa.planning.costs import trajectory_cost
 from tdjepa.planning.rollout import Rollout
 from tdjepa.streams import torch_stream
 

@@ -68,7 +68,7 @@ def partial(params: Params, cell: dict) -> bool:
     trained = cell["method"] not in FLOORS
     return (
         (trained and cell["n_train_seeds"] < len(params.train_seeds))
-        or cell["n_plan_seeds"] < len(params.evaluate.plan_seeds)
+        or cell["n_plan_seeds"] < len(params.plan_seeds_of(cell["method"]))
         or cell["n_episodes"] < params.evaluate.episodes
     )
 
