@@ -13,7 +13,7 @@ from tdjepa.errors import UserError
 from tdjepa.evidence import published
 from tdjepa.params import Params
 from tdjepa.render.labels import COSTS, ENVS, SOLVERS, method_label
-from tdjepa.render.texts import count
+from tdjepa.render.texts import count, count_range, plan_seeds_text
 
 
 def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
@@ -25,14 +25,9 @@ def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
         for kind, planned in (("train", len(params.train_seeds)), ("plan", len(e.plan_seeds)))
     )
     return (
-        f"Scale {params.scale}: {_range(train, 'training seed')}, {_range(plan, 'plan seed')}, "
+        f"Scale {params.scale}: {count_range(train, 'training seed')}, {count_range(plan, 'plan seed')}, "
         f"{e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; ±, [ ] and † as in the main table."
     )
-
-
-def _range(numbers: Sequence[int], noun: str) -> str:
-    """3 plan seeds; 1 or 3 plan seeds"""
-    return " or ".join([*map(str, numbers[:-1]), count(numbers[-1], noun)])
 
 
 def key_text(params: Params) -> str:
@@ -98,7 +93,7 @@ class _Values(dict):
             seeds=seeds_text(p),
             key=key_text(p),
             train_seeds=count(len(p.train_seeds), "training seed"),
-            plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
+            plan_seeds=plan_seeds_text(p),
             episodes=p.evaluate.episodes,
             manifest=p.evaluate.manifest,
             goal_offset=p.mine.goal_offset,

@@ -7,7 +7,7 @@ from tdjepa.evidence.names import SIMULATOR
 from tdjepa.render.inputs import Inputs
 from tdjepa.render.labels import ALL_COSTS, ENVS, FLOORS, NOT_RUN, method_label
 from tdjepa.render.table import Table
-from tdjepa.render.texts import count, number, partial
+from tdjepa.render.texts import count, number, partial, plan_seeds_text
 
 
 def table(found: Inputs, intervals: bool) -> Table:
@@ -24,7 +24,7 @@ def table(found: Inputs, intervals: bool) -> Table:
     rest = [ENVS[env] for env in ENVS if env not in p.envs]
     caption = (
         f"Success in percent{f' [{100 * p.judge.level:g} % interval]' if intervals else ''} (published); scale {p.scale}, "
-        f"{count(len(p.train_seeds), 'training seed')}, {count(len(p.evaluate.plan_seeds), 'plan seed')}, "
+        f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}, "
         f"{p.evaluate.episodes} {p.evaluate.manifest} pairs; † = fewer of them than planned."
     )
     if rest:

@@ -1,5 +1,7 @@
 """How a cell, a difference and a p are written, in tables and in numbers.tex."""
 
+from collections.abc import Sequence
+
 from tdjepa.evidence.names import SIMULATOR
 from tdjepa.params import Params
 from tdjepa.render.inputs import Inputs
@@ -11,6 +13,16 @@ from tdjepa.render.table import Strong, Traced
 
 def count(n: int, noun: str) -> str:
     return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def count_range(numbers: Sequence[int], noun: str) -> str:
+    """3 plan seeds; 1 or 3 plan seeds"""
+    return " or ".join([*map(str, numbers[:-1]), count(numbers[-1], noun)])
+
+
+def plan_seeds_text(params: Params) -> str:
+    """How many plan seeds the methods of the run take under the protocol."""
+    return count_range(sorted({len(params.plan_seeds_of(m)) for m in params.methods_run}), "plan seed")
 
 
 def number(value: float | None, digits: int) -> str:

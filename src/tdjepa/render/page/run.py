@@ -16,7 +16,7 @@ from tdjepa.render.labels import ENVS, method_label
 from tdjepa.render.page import claims, run_times, sections
 from tdjepa.render.page.html import Html, element, join
 from tdjepa.render.page.trace import trace
-from tdjepa.render.tables import count
+from tdjepa.render.texts import count, plan_seeds_text
 
 TEMPLATES = {"html": "page.html", "css": "page.css", "js": "page.js"}
 
@@ -94,7 +94,7 @@ def _facts(found: Inputs) -> Html:
         "Scale": p.scale,
         "Environments": ", ".join(ENVS[env] for env in p.envs),
         "Methods": ", ".join(method_label(p, method) for method in p.methods_run),
-        "Seeds": f"{count(len(p.train_seeds), 'training seed')}, {count(len(p.evaluate.plan_seeds), 'plan seed')}",
+        "Seeds": f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}",
         "Episodes": f"{p.evaluate.episodes} {p.evaluate.manifest} pairs, {rows:,} rows",
     }
     return element("dl", *(element("div", element("dt", k), element("dd", v)) for k, v in facts.items()))
