@@ -536,3 +536,9 @@ def test_verify_says_pass_or_fail_and_exits_with_it(tmp_path, monkeypatch, capsy
     place.write_text(json.dumps(stats))
     assert cli.main(["verify", "--scale", "desk"]) == 1
     assert "2 of 3 cells as expected, 1 without a band" in capsys.readouterr().out
+
+
+def test_two_equal_plan_seeds_say_nothing_of_their_spread():
+    assert effects.student_interval(np.array([4.0, 4.0]), 0.95) == (None, None)
+    assert effects.student_interval(np.array([4.0, 6.0]), 0.95) == pytest.approx((5 - 12.7062, 5 + 12.7062), abs=1e-3)
+    assert effects.student_interval(np.array([100.0, 100.0, 100.0]), 0.95) == (100.0, 100.0)  # as the paper has it

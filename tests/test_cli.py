@@ -1,6 +1,7 @@
 """The command line: instant help, clear errors with status 2, no stack trace for a user's mistake."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -110,10 +111,12 @@ def test_rows_can_be_judged_outside_the_project(smoke, data, trained, tmp_path):
     evaluate(smoke, data, trained, tmp_path / "r.parquet")
     result = run("judge", "--rows", "r.parquet", "--out", "here", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+    assert "CPU-seconds" not in result.stdout  # what jobs of the workflow say
     assert json.loads((tmp_path / "here/stats.json").read_text())["cells"]
 
 
-def test_slices_reach_a_verb_as_json(smoke, tmp_path):
+def test_slices_reach_a_verb_as_json(smoke, tmp_path, capsys):
     text = params.slice_json(params.collect_slice(smoke, "two_room"))
     assert main(["collect", "--slice", text, "--out", str(tmp_path / "x.h5")]) == 0
     assert (tmp_path / "x.card.json").exists()
+    assert re.search(r"^job: \d+\.\d CPU-seconds$", capsys.readouterr().out, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""The published scale is planned with the profile of a cluster, as far as that goes without one."""
+"""What would run: the published scale with the profile of a cluster, and each diagnostic by its name."""
 
 import re
 
@@ -19,3 +19,20 @@ def test_the_paper_scale_is_planned_with_the_slurm_profile(tmp_path):
     assert counts["train"] == counts["evaluate"] == 96
     readme = (clone.path / "README.md").read_text()
     assert f"makes {counts['total'] - 1} jobs" in readme  # `all` itself is none
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize(
+    ("target", "jobs"),
+    [
+        ("reacher_protocol_all", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
+        ("gates_all", {"sweep": 3, "train": 3, "judge": 0}),
+        ("probe_all", {"probe": 24, "train": 24, "evaluate": 0}),
+        ("phases_all", {"judge": 1, "tables": 1, "figures": 0}),
+        ("calibration_all", {"figures": 1, "tables": 0}),
+    ],
+)
+def test_a_diagnostic_by_its_name_takes_its_own_jobs(tmp_path, target, jobs):
+    said = Clone.of_project(tmp_path / "clone").run("snakemake", "-n", target, "--config", "scale=desk")
+    counts = {name: int(n) for name, n in re.findall(r"^(\w+) +(\d+)$", said, re.MULTILINE)}
+    assert {name: counts.get(name, 0) for name in jobs} == jobs

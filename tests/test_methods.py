@@ -164,6 +164,8 @@ def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained)
         start("tdjepa_no_hinge", "lewm/epoch_01.safetensors")
     with pytest.raises(UserError, match="trained with seed = 3072, expected 3073"):
         start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", seed=3073)
+    with pytest.raises(UserError, match="trained with scale = 'smoke', expected 'night'"):
+        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", scale="night")
     wider = smoke.model.model_copy(update={"latent": 12})
     with pytest.raises(UserError, match=r"epoch_01\.safetensors: tensor head\.trunk\.0\.weight has no counterpart"):
         start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", model=wider)

@@ -239,3 +239,9 @@ def test_night_is_desk_with_more_time():
         "planner",
         "protocol",
     }
+
+
+def test_a_method_cannot_take_more_plan_seeds_than_there_are(raw):
+    raw["scales"]["smoke"]["methods"]["lewm"] = {"plan_seeds": 99}
+    with pytest.raises(UserError, match=r"methods\.lewm\.plan_seeds: 99 exceeds the 2 of evaluate\.plan_seeds"):
+        params.resolve(raw, "smoke")

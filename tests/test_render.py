@@ -282,6 +282,17 @@ def test_the_ablations_have_an_icem_column_and_never_another_solvers_cell(whole)
     assert cells(some)["full, reproduced"][:3] == ["not run"] * 3  # and not the blend sweep's first weight
 
 
+def test_methods_on_fewer_plan_seeds_are_said_where_they_stand(whole, p):
+    planned, few = (len(p.plan_seeds_of(m)) for m in ("tdjepa", "tdjepa_continued"))
+    assert few < planned  # at desk
+    everybody = whole.params.model_copy(update={"methods_run": ("tdjepa", "tdjepa_continued")})
+    both = f"{few} or {planned} plan seeds"
+    assert both in TABLES["ablations"](whole).caption
+    assert "†" not in TABLES["ablations"](whole).to_markdown().split("\n\n")[0]
+    assert both in captions.caption(everybody, "claims")
+    assert f" {planned} plan seeds" in captions.caption(everybody, "disagreement")
+
+
 def test_a_sweep_on_fewer_seeds_says_so(p):
     sweep = p.evaluate.sweeps["reacher_protocol"]
     assert captions.swept_text(p, "reacher_protocol", "Others") == "Others: 1 training seed, 1 plan seed."

@@ -6,6 +6,7 @@ and the card beside it, whose checksum Snakemake compares: it does not look into
 
 from collections.abc import Iterable
 from itertools import product
+from pathlib import PurePath
 
 from snakemake.io import ancient
 
@@ -107,8 +108,9 @@ class Files:
             if env in sweep.envs and method in sweep.methods and seed in self.p.train_seeds[: sweep.train_seeds]
         ]
 
-    def all_sweeps(self) -> list[str]:
-        return [str(layout.sweep(self.scale, *which)) for which in self.sweeps()]
+    def all_sweeps(self, name: str = "") -> list[str]:
+        """Of all sweeps, or of the one that is named."""
+        return [str(layout.sweep(self.scale, *which)) for which in self.sweeps() if name in ("", which[0])]
 
     def diagnostic(self, name: str) -> str:
         return str(layout.diagnostic(self.scale, "{env}", "{method}", "{seed}", name))
@@ -173,6 +175,10 @@ class Files:
     def report(self, part: str) -> list[str]:
         """The files of one part of the report: tables, figures or numbers."""
         return [str(layout.report(self.scale, name)) for name in REPORT[part]]
+
+    def shown(self, name: str) -> list[str]:
+        """The files of one table or figure of the report."""
+        return [path for part in ("tables", "figures") for path in self.report(part) if PurePath(path).stem == name]
 
     def phases(self) -> dict[str, list[str]]:
         return {

@@ -31,14 +31,15 @@ def main(argv: list[str] | None = None) -> int:
     if not hasattr(args, "verb"):
         parser.print_help()
         return 0
+    is_job = getattr(args, "slice", None) is not None  # of the workflow
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two processes with a thread each beat one process with two
     before = signal.getsignal(signal.SIGTERM)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, terminate)  # as Ctrl-C: nothing half-written is left
     try:
         status = args.verb(args) or 0
-        if getattr(args, "slice", None):  # a job of the workflow: its log says what it took
-            print(spent.own())
+        if is_job:
+            print(spent.own())  # its log says what it took
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # `tdjepa status | head`: the reader has seen enough

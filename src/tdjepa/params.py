@@ -188,7 +188,7 @@ class Health(Record):
 
     min_std: Weight = Field(description="standard deviation of the latents, mean over dimensions; healthy is about 1")
     min_rank: Weight = Field(description="effective rank of the latents' covariance; healthy is several")
-    max_grad_norm: Positive = Field(description="norm of the gradient before it is clipped; healthy is below 10")
+    max_grad_norm: Positive = Field(description="norm of the gradient before it is clipped; at desk it is below 10")
 
 
 class Train(Record):
@@ -574,6 +574,11 @@ class Params(Record):
                 problems.append(
                     f"methods.{name}.trains_on: {method.trains_on}: rows tell a method by its name only, so a name ends with "
                     f"{LEAKY} exactly when all episodes are trained on; rename the method"
+                )
+            there = len(self.evaluate.plan_seeds)
+            if (method.plan_seeds or 0) > there:
+                problems.append(
+                    f"methods.{name}.plan_seeds: {method.plan_seeds} exceeds the {there} of evaluate.plan_seeds"
                 )
             if name in self.methods_run and method.continues:
                 problems += [f"methods.{name}.continues: {why}" for why in self._why_not(name, method.continues)]

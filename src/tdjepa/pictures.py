@@ -68,6 +68,7 @@ def rollout(
     frames = recorder.frames[: outcome["steps"][0] + 1]
     real = [float(of_goal(planner.encode(frame))) for frame in frames]
     solved = "solved" if outcome["success"][0] else "not solved"
+    cost += " (drawn: its l2, without the factor)" if cost == "rc_aux" else ""
     title = f"{cfg.env}, {cfg.label}, {cost}: {solved} after {outcome['steps'][0]} steps"
     with publish(out) as temporary:
         pages = _pages(frames, goal, real, imagined, cfg.frameskip * cell.planner.receding, cfg.frameskip, title)

@@ -441,6 +441,10 @@ def status(args):
 def cost(args):
     from tdjepa import cost, spent
 
+    if args.spent and args.measure:
+        raise UserError(
+            "--spent and --measure: one of them; the first is about a run that was made, the second about one to come"
+        )
     if args.spent:
         return spent.run(_params(args).scale)
     cost.run(_params(args), args.train_tflops, args.plan_tflops, args.peak_tflops, args.measure)

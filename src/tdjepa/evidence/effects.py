@@ -125,9 +125,10 @@ def _trainings(contrasts: list[paired.Contrast]) -> int | None:
 
 
 def student_interval(values: np.ndarray, level: float) -> tuple[float | None, float | None]:
-    """Student's interval of a mean (n,); (None, None) for fewer than two values."""
+    """Student's interval of a mean (n,); (None, None) for fewer than two values, and for two that happen to be equal: they say
+    nothing of their spread, and an interval without width would decide every claim."""
     n = len(values)
-    if n < 2:
+    if n < 2 or (n == 2 and abs(values[1] - values[0]) < 1e-9):
         return None, None
     half = float(special.stdtrit(n - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
     return float(values.mean()) - half, float(values.mean()) + half
