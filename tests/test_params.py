@@ -232,13 +232,16 @@ def test_night_is_desk_with_more_time():
     """One model and one set of demonstrations: what differs is time, the planner's budget and Push-T's recipe."""
     raw = yaml.safe_load((ROOT / "params.yaml").read_text())["scales"]
     desk, night = raw["desk"], raw["night"]
-    assert desk["methods"].pop("tdjepa_continued") == {"plan_seeds": 2}  # night takes them all
+    assert desk["methods"].pop("tdjepa_continued") == {"plan_seeds": 1}  # night takes them all
     assert {key for key in desk if desk[key] != night[key]} == {"train", "recipes", "evaluate"}
     assert {key for key in desk["train"] if desk["train"][key] != night["train"][key]} == {"steps_per_epoch"}
     assert {key for key in desk["evaluate"] if desk["evaluate"][key] != night["evaluate"][key]} == {
         "planner",
         "protocol",
+        "sweeps",
     }
+    assert desk["evaluate"]["sweeps"].pop("reacher_protocol")  # night takes the published refinements
+    assert desk["evaluate"]["sweeps"] == night["evaluate"]["sweeps"]
 
 
 def test_a_method_cannot_take_more_plan_seeds_than_there_are(raw):

@@ -220,8 +220,9 @@ def test_sweeps_stand_where_the_paper_has_them(whole):
         ("CEM-30, w = 1", "cem/w1"),
         ("iCEM-30, w = 1", "icem/w1"),
     ):
-        sweep = f"reacher/tdjepa/d_psi/{cell}/epoch10/reacher_protocol/refinements30/"  # the protocol's desk has fewer
+        sweep = f"reacher/tdjepa/d_psi/{cell}/epoch10/reacher_protocol/refinements15/"  # desk has half of them
         assert body[row][2].cells[0].startswith(sweep)
+    assert "Refinements at this scale: 10 as 5, 30 as 15." in TABLES["reacher_protocol"](whole).caption
     gates = {row[0]: row[2] for row in TABLES["contact_gates"](whole).body}
     assert gates["hard gate"].cells[0].startswith("push_t/tdjepa/hard_gate/cem/w1/epoch10/gates/")
     ablations = {row[0]: row[1:] for row in TABLES["ablations"](whole).body if row}

@@ -166,11 +166,12 @@ def reacher_protocol(inputs: Inputs) -> Table:
     the scale allows."""
     source, p = published.load()["protocols"], inputs.params
     env = source["env"]
-    body, cells, unprinted = [], [], []
+    body, cells, unprinted, ours = [], [], [], {}
     for row in [*source["rows"], {"solver": "icem", "refinements": 30, "w": 1.0}]:
+        setting = _planned(inputs, env, row)
+        ours[row["refinements"]] = setting.get("refinements", -1)
         planned = [
-            inputs.swept(env, method, cost=cost, **_planned(inputs, env, row))
-            for method, cost in (("tdjepa", "d_psi"), ("lewm", "l2"))
+            inputs.swept(env, method, cost=cost, **setting) for method, cost in (("tdjepa", "d_psi"), ("lewm", "l2"))
         ]
         setting = f"{row['solver'].replace('cem', 'CEM')}-{row['refinements']}, w = {row['w']:g}"
         printed = [number(row.get("tdjepa"), 0), number(row.get("lewm"), 0)]
@@ -178,6 +179,8 @@ def reacher_protocol(inputs: Inputs) -> Table:
         cells += [cell for cell in planned if cell]
         unprinted += [setting] if "place" in row else []
     values = {"place": source["place"], "unprinted": " and ".join(unprinted), "seeds": seeds_text(p, cells)}
+    fewer = [f"{n} as {m}" for n, m in sorted(ours.items()) if m not in (n, -1)]
+    values["fewer"] = f"Refinements at this scale: {', '.join(fewer)}. " if fewer else ""
     text = caption(p, "reacher_protocol", env=ENVS[env], **values)
     names = [method_label(p, m) for m in ("tdjepa", "lewm")]
     head = ["Protocol", *(f"{name}, published" for name in names), *(f"{name}, reproduced" for name in names)]
