@@ -173,11 +173,11 @@ def reacher_protocol(inputs: Inputs) -> Table:
         planned = [
             inputs.swept(env, method, cost=cost, **setting) for method, cost in (("tdjepa", "d_psi"), ("lewm", "l2"))
         ]
-        setting = f"{row['solver'].replace('cem', 'CEM')}-{row['refinements']}, w = {row['w']:g}"
+        label = f"{row['solver'].replace('cem', 'CEM')}-{row['refinements']}, w = {row['w']:g}"
         printed = [number(row.get("tdjepa"), 0), number(row.get("lewm"), 0)]
-        body.append([setting, *printed, *(reproduced_text(inputs, cell) for cell in planned)])
+        body.append([label, *printed, *(reproduced_text(inputs, cell) for cell in planned)])
         cells += [cell for cell in planned if cell]
-        unprinted += [setting] if "place" in row else []
+        unprinted += [label] if "place" in row else []
     values = {"place": source["place"], "unprinted": " and ".join(unprinted), "seeds": seeds_text(p, cells)}
     fewer = [f"{n} as {m}" for n, m in sorted(ours.items()) if m not in (n, -1)]
     values["fewer"] = f"Refinements at this scale: {', '.join(fewer)}. " if fewer else ""
