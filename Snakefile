@@ -44,7 +44,7 @@ MEASURED = {
     "probe": FILES.all_probes(),
     "ceiling": FILES.all_ceilings(),
     "sweep": FILES.all_sweeps(),
-    **{name: FILES.all_sweeps(name) for name, *_ in FILES.sweeps()},
+    **{f"sweep_{name}": FILES.all_sweeps(name) for name, *_ in FILES.sweeps()},
 }
 # and what of the report is a query on them, by the table or figure that shows it
 SHOWN = ("calibration", "epoch_curve", "phases", "geometry", "disagreement")

@@ -25,8 +25,8 @@ def test_the_paper_scale_is_planned_with_the_slurm_profile(tmp_path):
 @pytest.mark.parametrize(
     ("target", "jobs"),
     [
-        ("reacher_protocol_all", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
-        ("gates_all", {"sweep": 3, "train": 3, "judge": 0}),
+        ("sweep_reacher_protocol_all", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
+        ("sweep_gates_all", {"sweep": 3, "train": 3, "judge": 0}),
         ("probe_all", {"probe": 24, "train": 24, "evaluate": 0}),
         ("phases_all", {"judge": 1, "tables": 1, "figures": 0}),
         ("calibration_all", {"figures": 1, "tables": 0}),
