@@ -76,7 +76,7 @@ def test_what_a_run_took_is_read_from_its_jobs(tmp_path, monkeypatch, capsys):
     assert lines[1] == ["judge", "1", "0.1", "–", "judge,", "6", "s"]
     assert lines[2] == ["train", "2", "2.0", "1.0", "(1)", "train_a,", "90", "s"]
     assert lines[3][:4] == ["all", "3", "2.1", "1.0"]
-    (tmp_path / "results/desk/benchmarks/judge.tsv").write_text("nothing")
+    (tmp_path / "results/desk/benchmarks/judge.tsv").write_text("s\nnothing\n")
     with pytest.raises(UserError, match=r"judge\.tsv: is no benchmark file"):
         spent.run("desk")
     with pytest.raises(UserError, match="results/smoke/benchmarks: holds no times"):

@@ -4,7 +4,6 @@ Wall seconds are Snakemake's (results/<scale>/benchmarks), CPU seconds what each
 threads and of the processes it started, from its start, so of a job that was killed and went on the last piece alone.
 """
 
-import csv
 import os
 import re
 from pathlib import Path
@@ -19,37 +18,42 @@ def own() -> str:
     return f"job: {t.user + t.system + t.children_user + t.children_system:.1f} CPU-seconds"
 
 
+def rule(job: str) -> str:
+    """Jobs are named like their logs: train_two_room_lewm_3072."""
+    return job.split("_")[0]
+
+
 def run(scale: str) -> None:
-    jobs = read(scale)
-    print(f"{'':<10}{'jobs':>5}{'wall minutes':>14}{'CPU minutes':>13}   longest")
-    for kind in [*sorted({name.split("_")[0] for name in jobs}), ""]:  # the last line: all of them
-        of_kind = {name: times for name, times in jobs.items() if not kind or name.split("_")[0] == kind}
-        wall, cpu = (sum(times[i] or 0 for times in of_kind.values()) / 60 for i in (0, 1))
-        said = sum(times[1] is not None for times in of_kind.values())
-        shown = f"{cpu:.1f}" if said == len(of_kind) else f"{cpu:.1f} ({said})" if said else "–"
-        longest = max(of_kind, key=lambda name: of_kind[name][0])
-        print(f"{kind or 'all':<10}{len(of_kind):>5}{wall:>14.1f}{shown:>13}   {longest}, {of_kind[longest][0]:.0f} s")
-    print("(n): so many of the jobs said what they took")
-
-
-def read(scale: str) -> dict[str, tuple[float, float | None]]:
-    """job -> (wall seconds, CPU seconds or None)"""
-    files = sorted(Path(layout.benchmarks(scale)).glob("*.tsv"))
-    if not files:
+    wall = wall_seconds(scale)
+    if not wall:
         raise UserError(
             f"{layout.benchmarks(scale)}: holds no times; run `snakemake --config scale={scale}` here first"
         )
-    return {file.stem: (_wall(file), _cpu(Path(layout.log(scale, file.stem)))) for file in files}
+    cpu = {job: _cpu_seconds(Path(layout.log(scale, job))) for job in wall}
+    print(f"{'':<10}{'jobs':>5}{'wall minutes':>14}{'CPU minutes':>13}   longest")
+    for kind in [*sorted(set(map(rule, wall))), "all"]:
+        jobs = [job for job in wall if kind in (rule(job), "all")]
+        said = [cpu[job] for job in jobs if cpu[job] is not None]
+        shown = f"{sum(said) / 60:.1f}" if said else "–"
+        shown += f" ({len(said)})" if 0 < len(said) < len(jobs) else ""
+        longest = max(jobs, key=wall.get)
+        minutes = sum(wall[job] for job in jobs) / 60
+        print(f"{kind:<10}{len(jobs):>5}{minutes:>14.1f}{shown:>13}   {longest}, {wall[longest]:.0f} s")
+    print("(n): so many of the jobs said what they took")
 
 
-def _wall(file: Path) -> float:
-    try:
-        with file.open(newline="") as text:
-            return float(next(csv.DictReader(text, delimiter="\t"))["s"])
-    except (StopIteration, KeyError, TypeError, ValueError):
-        raise UserError(f"{file}: is no benchmark file of Snakemake; delete it") from None
+def wall_seconds(scale: str) -> dict[str, float]:
+    """job -> seconds, as Snakemake measured it; an empty file is of a job that has not ended."""
+    found = {}
+    for file in sorted(Path(layout.benchmarks(scale)).glob("*.tsv")):
+        lines = file.read_text().splitlines()
+        try:
+            found |= {file.stem: float(line.split("\t")[0]) for line in lines[1:2]}
+        except ValueError:
+            raise UserError(f"{file}: is no benchmark file of Snakemake; delete it") from None
+    return found
 
 
-def _cpu(log: Path) -> float | None:
+def _cpu_seconds(log: Path) -> float | None:
     said = re.findall(r"^job: ([\d.]+) CPU-seconds$", log.read_text(errors="replace"), re.M) if log.exists() else []
     return float(said[-1]) if said else None

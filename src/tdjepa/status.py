@@ -19,6 +19,7 @@ import yaml
 
 from tdjepa.errors import UserError
 from tdjepa.params import Params
+from tdjepa.spent import rule, wall_seconds
 
 SNAKEMAKE = Path(".snakemake")
 EXPECTED = Path("workflow", "expected_seconds.yaml")
@@ -141,16 +142,9 @@ def expected_seconds(scale: str) -> dict[str, float]:
     """Seconds of one job of each rule: as measured here, else as the project expects."""
     known = (yaml.safe_load(EXPECTED.read_text()) or {}).get(scale, {}) if EXPECTED.exists() else {}
     measured: dict[str, list[float]] = {}
-    for path in sorted(Path("results", scale, "benchmarks").glob("*.tsv")):
-        first = path.read_text().splitlines()[1:2]
-        if first:
-            measured.setdefault(rule(path.stem), []).append(float(first[0].split("\t")[0]))
+    for job, seconds in wall_seconds(scale).items():
+        measured.setdefault(rule(job), []).append(seconds)
     return known | {name: sum(values) / len(values) for name, values in measured.items()}
-
-
-def rule(job: str) -> str:
-    """Jobs are named like their logs: train_two_room_lewm_3072."""
-    return job.split("_")[0]
 
 
 def expected_text(rules: list[str], cores: int, seconds: dict[str, float]) -> str:
