@@ -43,15 +43,16 @@ def run(scale: str) -> None:
 
 
 def wall_seconds(scale: str) -> dict[str, float]:
-    """job -> seconds, as Snakemake measured it; an empty file is of a job that has not ended."""
-    found = {}
-    for file in sorted(Path(layout.benchmarks(scale)).glob("*.tsv")):
-        lines = file.read_text().splitlines()
-        try:
-            found |= {file.stem: float(line.split("\t")[0]) for line in lines[1:2]}
-        except ValueError:
-            raise UserError(f"{file}: is no benchmark file of Snakemake; delete it") from None
-    return found
+    """job -> seconds, as Snakemake measured it; a file without a line of numbers is of a job that has not ended."""
+    files = sorted(Path(layout.benchmarks(scale)).glob("*.tsv"))
+    return {file.stem: _first_number(file, line) for file in files for line in file.read_text().splitlines()[1:2]}
+
+
+def _first_number(file: Path, line: str) -> float:
+    try:
+        return float(line.split("\t")[0])
+    except ValueError:
+        raise UserError(f"{file}: is no benchmark file of Snakemake; delete it") from None
 
 
 def _cpu_seconds(log: Path) -> float | None:
