@@ -19,9 +19,9 @@ SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(  # one list for all tests: there is one server, which the first child starts
     [
         *("pytest", "safetensors.torch", "pyarrow.parquet", "matplotlib.backends.backend_pdf", "tdjepa.verbs"),
-        *("tdjepa.training", "tdjepa.evaluation", "tdjepa.data.collect", "tdjepa.mining.mine"),
-        *("tdjepa.diagnostics.run", "tdjepa.diagnostics.probe", "tdjepa.evidence.judge"),
-        *("tdjepa.render.collected", "tdjepa.render.page.run", "tdjepa.render.pdf"),
+        *("tdjepa.steps.train", "tdjepa.steps.evaluate", "tdjepa.steps.collect", "tdjepa.steps.mine"),
+        *("tdjepa.steps.diagnose", "tdjepa.steps.probe", "tdjepa.evidence.judge"),
+        *("tdjepa.report.gather", "tdjepa.report.page.build", "tdjepa.report.pdf"),
     ]
 )
 LIMIT = 900  # seconds: for what will never end, not for slow machines; less than pytest's own, which ends the whole run

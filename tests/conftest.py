@@ -28,32 +28,32 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(scope="session")
 def smoke():
-    from tdjepa import params
+    from tdjepa.config.load import load
 
-    return params.load(ROOT / "params.yaml", "smoke")
+    return load(ROOT / "params.yaml", "smoke")
 
 
 @pytest.fixture(scope="session")
 def data(smoke, tmp_path_factory):
     """A collected and mined smoke data set. -> folder with episodes.h5, its card, and mined/"""
-    from tdjepa import params
-    from tdjepa.data import collect
-    from tdjepa.mining import mine
+    from tdjepa.config.slices import collect_slice, mine_slice
+    from tdjepa.steps import collect, mine
 
     folder = tmp_path_factory.mktemp("data")
-    collect.run(params.collect_slice(smoke, "two_room"), folder / "episodes.h5")
-    mine.run(params.mine_slice(smoke, "two_room"), folder / "episodes.h5", folder / "mined")
+    collect.run(collect_slice(smoke, "two_room"), folder / "episodes.h5")
+    mine.run(mine_slice(smoke, "two_room"), folder / "episodes.h5", folder / "mined")
     return folder
 
 
 @pytest.fixture(scope="session")
 def trained(smoke, data, tmp_path_factory):
     """All methods, trained for a few steps. -> folder with <method>/epoch_XX.safetensors"""
-    from tdjepa import params, training
+    from tdjepa.config.slices import train_slice
+    from tdjepa.steps import train as training
 
     folder = tmp_path_factory.mktemp("train")
     for method in smoke.methods_run:
-        cfg = params.train_slice(smoke, "two_room", method, 3072)
+        cfg = train_slice(smoke, "two_room", method, 3072)
         before = cfg.method.continues
         initial = folder / before.method / f"epoch_{before.epoch:02d}.safetensors" if before else None
         training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method, initial=initial)

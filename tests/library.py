@@ -2,7 +2,7 @@
 
 import warnings
 
-from tdjepa import torchvision_shim
+from tdjepa.base import torchvision_shim
 
 torchvision_shim.ensure()
 with warnings.catch_warnings():

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tdjepa.base.errors import UserError
 from tdjepa.data.chunked import open_store
-from tdjepa.errors import UserError
 from tdjepa.evidence import rows
 
 

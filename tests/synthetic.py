@@ -6,9 +6,10 @@ import json
 import numpy as np
 import pandas as pd
 
-from tdjepa.artefacts import hash_of, write_card
+from tdjepa.base.artefacts import hash_of, write_card
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.slices import evaluate_slice
 from tdjepa.data import store
-from tdjepa.params import ENVS, evaluate_slice
 
 PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
 

@@ -10,8 +10,9 @@ import time
 import pytest
 
 from children import LIMIT
-from tdjepa import artefacts, params
-from tdjepa.errors import UserError
+from tdjepa.base import artefacts
+from tdjepa.base.errors import UserError
+from tdjepa.config.slices import collect_slice, evaluate_slice, slice_json, train_slice
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path):
@@ -56,14 +57,14 @@ def test_a_really_full_device(tmp_path):
 def test_no_space_for_a_whole_artefact(verb, smoke, data, trained, tmp_path):
     """Each writer (HDF5, safetensors, parquet) under a file-size limit: one line, status 2, nothing left behind."""
     slices = {
-        "collect": params.collect_slice(smoke, "two_room"),
-        "train": params.train_slice(smoke, "two_room", "tdjepa", 3072),
-        "evaluate": params.evaluate_slice(smoke, "two_room", "floors", 0),
+        "collect": collect_slice(smoke, "two_room"),
+        "train": train_slice(smoke, "two_room", "tdjepa", 3072),
+        "evaluate": evaluate_slice(smoke, "two_room", "floors", 0),
     }
     out = tmp_path / ("out" if verb == "train" else "out.bin")
     files = {"episodes": data / "episodes.h5", "split": data / "mined/split.json", "manifest": data / "mined/test.json"}
     wanted = {"collect": (), "train": ("episodes", "split"), "evaluate": ("episodes", "manifest")}[verb]
-    arguments = [verb, "--slice", params.slice_json(slices[verb]), "--out", str(out)]
+    arguments = [verb, "--slice", slice_json(slices[verb]), "--out", str(out)]
     arguments += [part for name in wanted for part in (f"--{name}", str(files[name]))]
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)); "
     code += "from tdjepa.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -77,7 +78,7 @@ def test_no_space_for_a_whole_artefact(verb, smoke, data, trained, tmp_path):
 def test_a_kill_during_a_write_leaves_no_half_file_and_the_next_run_sweeps(tmp_path):
     code = """
 import sys, time
-from tdjepa.artefacts import publish
+from tdjepa.base.artefacts import publish
 with publish(sys.argv[1]) as temporary:
     with open(temporary, "w") as f:
         f.write("half"); f.flush()

@@ -7,8 +7,9 @@ import h5py
 import numpy as np
 import pytest
 
-from tdjepa import artefacts, params
+from tdjepa.base import artefacts
 from tdjepa.cli import main
+from tdjepa.config.slices import train_slice
 from tdjepa.data.chunked import pack
 
 
@@ -32,7 +33,7 @@ def change(folder, edit):
 
 def refused(smoke, folder, capsys, **train) -> str:
     """What `tdjepa train` says: one line, status 2, nothing written."""
-    cfg = params.train_slice(smoke, "two_room", "lewm", 3072).model_dump(mode="json")
+    cfg = train_slice(smoke, "two_room", "lewm", 3072).model_dump(mode="json")
     cfg["method"] |= train
     files = {"episodes": folder / "episodes.h5", "split": folder / "split.json", "out": folder / "out"}
     arguments = [word for name, path in files.items() for word in (f"--{name}", str(path))]

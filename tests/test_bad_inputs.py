@@ -28,13 +28,15 @@ from children import Child
 from conftest import ROOT
 from readers import open_each, read_rows, use_episodes
 from synthetic import outcomes
-from tdjepa import artefacts, params
+from tdjepa.base import artefacts
+from tdjepa.base.errors import UserError
+from tdjepa.base.streams import stream
+from tdjepa.config.load import load, resolve
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data import store
 from tdjepa.data.chunked import create_chunked
-from tdjepa.errors import UserError
 from tdjepa.evidence import rows
 from tdjepa.mining import manifest, split
-from tdjepa.streams import stream
 
 FILES = 1000  # damaged ones of each kind
 MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -110,7 +112,7 @@ def raw() -> dict:
 @given(changed(raw()))
 def test_parameters(content):
     try:
-        p = params.resolve(content, "smoke")
+        p = resolve(content, "smoke")
     except UserError as error:
         clear(error)
         return
@@ -134,7 +136,7 @@ def test_a_damaged_parameter_file(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged.yaml"
     path.write_bytes(text)
     try:
-        params.read_yaml(path)
+        read_yaml(path)
     except UserError as error:
         clear(error)
 
@@ -165,7 +167,7 @@ def test_hostile_yaml(text, tmp_path, monkeypatch):
     path = tmp_path / "params.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(UserError) as error:
-        params.load(path, "smoke")
+        load(path, "smoke")
     clear(error.value)
     assert [p.name for p in tmp_path.iterdir()] == ["params.yaml"]
 

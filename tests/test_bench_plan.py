@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from tdjepa import evaluation, params, torchvision_shim
-from tdjepa.bench import evaluate, plan
+from tdjepa.base import torchvision_shim
+from tdjepa.steps import evaluate as evaluation
+from tdjepa.tools.bench import evaluate, plan
 
 
 @pytest.fixture

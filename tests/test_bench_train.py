@@ -5,14 +5,14 @@ import json
 import torch
 
 from conftest import ROOT
-from tdjepa import params
-from tdjepa.bench import train
+from tdjepa.config.slices import train_slice
 from tdjepa.model.world_model import build
 from tdjepa.objective import methods
+from tdjepa.tools.bench import train
 
 
 def test_both_ways_take_the_same_step(smoke):
-    cfg = params.train_slice(smoke, "two_room", "tdjepa", 3072)
+    cfg = train_slice(smoke, "two_room", "tdjepa", 3072)
     generator = torch.Generator().manual_seed(0)
     frames = torch.randint(0, 256, (8, cfg.method.window, 32, 32, 3), dtype=torch.uint8, generator=generator)
     blocks = torch.randn(8, cfg.method.window - 1, 10, generator=generator)

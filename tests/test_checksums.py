@@ -8,7 +8,7 @@ import pytest
 
 from clone import Clone
 from conftest import ROOT
-from tdjepa.artefacts import fingerprint
+from tdjepa.base.artefacts import fingerprint
 from tdjepa.cli import main
 from tdjepa.evidence.checksums import code, found
 

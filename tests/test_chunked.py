@@ -14,14 +14,18 @@ import pytest
 
 from conftest import ROOT
 from library import HDF5Dataset
-from tdjepa import artefacts, evaluation, params
+from tdjepa.base import artefacts
+from tdjepa.base.errors import UserError
 from tdjepa.cli import main
-from tdjepa.data import chunked, collect, sheet
+from tdjepa.config.slices import collect_slice, diagnose_slice, evaluate_slice, mine_slice
+from tdjepa.data import chunked
 from tdjepa.data.chunked import ChunkedStore, WindowStream, create_chunked, open_store, pack
 from tdjepa.data.store import Store
-from tdjepa.diagnostics import run as diagnosis
-from tdjepa.errors import UserError
-from tdjepa.mining import mine, windows
+from tdjepa.mining import windows
+from tdjepa.steps import collect, mine
+from tdjepa.steps import diagnose as diagnosis
+from tdjepa.steps import evaluate as evaluation
+from tdjepa.tools import contact_sheet as sheet
 
 WINDOW, FRAMESKIP, BATCH = 4, 5, 16
 
@@ -121,7 +125,7 @@ def test_the_verb_packs_and_unpacks(plain, packed, tmp_path, monkeypatch, capsys
 
 
 def test_a_collection_written_packed_is_the_packed_collection(smoke, packed, tmp_path):
-    cfg = params.collect_slice(smoke, "two_room").model_copy(update={"storage": "packed"})
+    cfg = collect_slice(smoke, "two_room").model_copy(update={"storage": "packed"})
     for name in ("a.h5", "b.h5"):
         card = collect.run(cfg, tmp_path / name)
         assert card["storage"] == "packed"
@@ -130,14 +134,14 @@ def test_a_collection_written_packed_is_the_packed_collection(smoke, packed, tmp
 
 def test_every_verb_reads_packed_episodes(smoke, data, packed, trained, tmp_path):
     """Mined, evaluated and drawn from the packed file, all is as from the mapped one."""
-    mine.run(params.mine_slice(smoke, "two_room"), packed, tmp_path / "mined")
+    mine.run(mine_slice(smoke, "two_room"), packed, tmp_path / "mined")
     for name in ("split.json", "pairs.parquet"):
         assert (tmp_path / "mined" / name).read_bytes() == (data / "mined" / name).read_bytes()
     tables = []
     for episodes, mined in ((packed, tmp_path / "mined"), (data / "episodes.h5", data / "mined")):
-        cfg = params.evaluate_slice(smoke, "two_room", "floors", 0)
+        cfg = evaluate_slice(smoke, "two_room", "floors", 0)
         tables.append(evaluation.run_floors(cfg, episodes, mined / "test.json", tmp_path / "rows.parquet"))
-        cfg = params.diagnose_slice(smoke, "two_room", "lewm", 3072)
+        cfg = diagnose_slice(smoke, "two_room", "lewm", 3072)
         checkpoints = [trained / f"lewm/epoch_0{epoch}.safetensors" for epoch in cfg.epochs]
         files = (tmp_path / "p.parquet", tmp_path / "a.json")
         diagnosis.run(cfg, episodes, mined / "pairs.parquet", checkpoints, *files)

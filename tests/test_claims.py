@@ -10,14 +10,17 @@ import yaml
 
 from conftest import ROOT
 from synthetic import everything, outcomes, planned, write
-from tdjepa import cli, params
-from tdjepa.errors import UserError
+from tdjepa import cli
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.records.evidence import Judge
+from tdjepa.config.slices import evaluate_slice
 from tdjepa.evidence import alignment, bands, claims, effects, judge, paired, published
+from tdjepa.evidence.columns import PLANNER
 from tdjepa.evidence.effects import Effect, Evidence
-from tdjepa.evidence.names import PLANNER
-from tdjepa.params import ENVS, Judge
-from tdjepa.render import own_tables
-from tdjepa.render.page import claims as page_claims
+from tdjepa.report import extra_tables as own_tables
+from tdjepa.report.page import claims as page_claims
 
 LEDGER = ROOT / "paper/claims.yaml"
 SETTINGS = Judge(seed=1, bootstrap=200, level=0.95)
@@ -368,7 +371,7 @@ def test_correlations_of_weighted_pairs_are_scipys():
 
 @pytest.fixture(scope="module")
 def p():
-    return params.load(ROOT / "params.yaml", "desk")
+    return load(ROOT / "params.yaml", "desk")
 
 
 def test_every_claim_of_the_ledger_can_be_decided(p, tmp_path):
@@ -395,14 +398,14 @@ def test_every_claim_of_the_ledger_can_be_decided(p, tmp_path):
 
 def test_made_up_rows_say_how_they_were_planned_as_real_ones_do(p, monkeypatch):
     """Or a test would find a sweep's cell where a run finds the protocol's."""
-    from tdjepa import evaluation
+    from tdjepa.steps import evaluate as evaluation
 
     monkeypatch.setattr(evaluation, "final_distance", lambda *_: np.zeros(2))
     monkeypatch.setattr(evaluation, "version", lambda _: "")
     locked = SimpleNamespace(entries=np.array([[1, 0], [2, 0]]), goals=None, sha256="ab" * 32)
     outcome = {"success": [True, False], "trivial": False, "steps": 10, "plans": 1, "final": None}
     for sweep in ("", "blend", "solvers"):
-        cfg = params.evaluate_slice(p, "push_t", "tdjepa", 3072, sweep)
+        cfg = evaluate_slice(p, "push_t", "tdjepa", 3072, sweep)
         for cell in cfg.cells:
             key = {"epoch": cell.epoch, "solver": cell.solver, "cost": cell.cost, "w": cell.w}
             (first, _) = evaluation.rows(cfg, locked, key, outcome, "", cell).to_dict("records")

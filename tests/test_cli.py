@@ -10,8 +10,8 @@ import pytest
 
 from children import LIMIT
 from conftest import ROOT
-from tdjepa import params
 from tdjepa.cli import main
+from tdjepa.config.slices import collect_slice, slice_json
 
 
 def run(*args, cwd=ROOT):
@@ -116,7 +116,7 @@ def test_rows_can_be_judged_outside_the_project(smoke, data, trained, tmp_path):
 
 
 def test_slices_reach_a_verb_as_json(smoke, tmp_path, capsys):
-    text = params.slice_json(params.collect_slice(smoke, "two_room"))
+    text = slice_json(collect_slice(smoke, "two_room"))
     assert main(["collect", "--slice", text, "--out", str(tmp_path / "x.h5")]) == 0
     assert (tmp_path / "x.card.json").exists()
     assert re.search(r"^job: \d+\.\d CPU-seconds$", capsys.readouterr().out, re.MULTILINE)

@@ -4,11 +4,15 @@ import pytest
 
 import phases
 from conftest import ROOT
-from tdjepa import cost, params, spent
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.params import Params
+from tdjepa.config.slices import train_slice
+from tdjepa.tools import cost
+from tdjepa.tools import time_spent as spent
 
 
-def flop(p: params.Params, kind: str) -> float:
+def flop(p: Params, kind: str) -> float:
     return sum(job.flop for job in cost.jobs(p) if job.kind == kind)
 
 
@@ -29,8 +33,8 @@ def test_work_grows_with_epochs_seeds_and_episodes(smoke):
 
 
 def test_the_paper_scale_takes_every_window_of_the_released_data():
-    p = params.load(ROOT / "params.yaml", "paper")
-    cfg = params.train_slice(p, "two_room", "lewm", 3072)
+    p = load(ROOT / "params.yaml", "paper")
+    cfg = train_slice(p, "two_room", "lewm", 3072)
     window = cost.flop_of_a_window(cfg.model, cfg.method, 224, 5)
     windows = 0.8 * (920_809 - 10_000 * 3 * 5)
     assert cost.training_flop(p, cfg) == pytest.approx(10 * windows * window, rel=1e-3)
@@ -48,7 +52,7 @@ def test_a_rate_that_is_not_positive_is_refused(flag, rate, capsys):
 
 
 def test_a_step_is_timed_when_asked(smoke, capsys):
-    cfg = params.train_slice(smoke, *smoke.trainings()[0])
+    cfg = train_slice(smoke, *smoke.trainings()[0])
     seconds, flop, peak = cost.measured_window(smoke, cfg, rounds=1)
     assert 0 < flop / seconds < peak  # no step is faster than its products
     cost.run(smoke, 30, 5, 312, measure=True)

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 
 from library import HDF5Dataset
-from tdjepa import params
-from tdjepa.data import card, collect
+from tdjepa.base.errors import UserError
+from tdjepa.config.slices import collect_slice
+from tdjepa.data import card
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
 from tdjepa.mining import windows
+from tdjepa.steps import collect
 
 
 def test_two_collections_are_byte_equal_and_other_seeds_are_not(smoke, data, tmp_path):
-    cfg = params.collect_slice(smoke, "two_room")
+    cfg = collect_slice(smoke, "two_room")
     collect.run(cfg, tmp_path / "again.h5")
     assert (tmp_path / "again.h5").read_bytes() == (data / "episodes.h5").read_bytes()
     other = collect.run(cfg.model_copy(update={"seed": 1}), tmp_path / "other.h5")
@@ -25,7 +26,7 @@ def test_two_collections_are_byte_equal_and_other_seeds_are_not(smoke, data, tmp
 
 
 def test_more_episodes_begin_with_the_same_ones(smoke):
-    cfg = params.collect_slice(smoke, "two_room")
+    cfg = collect_slice(smoke, "two_room")
     few = make("two_room").demonstrations(cfg.model_copy(update={"data": cfg.data.model_copy(update={"episodes": 5})}))
     many = make("two_room").demonstrations(cfg)
     assert np.array_equal(few.length, many.length[:5])
@@ -67,7 +68,7 @@ def test_autocorrelation_does_not_cross_episodes():
 def test_the_contact_sheet_shows_the_frames(data, tmp_path):
     from PIL import Image
 
-    from tdjepa.data import sheet
+    from tdjepa.tools import contact_sheet as sheet
 
     sheet.run(data / "episodes.h5", tmp_path / "sheet.png", rows=3, columns=4)
     picture, store = np.asarray(Image.open(tmp_path / "sheet.png")), Store(data / "episodes.h5")

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from conftest import ROOT
-from tdjepa import doctor, params
-from tdjepa.doctor import MISSING, OK, PROBLEM
+from tdjepa.config.load import load
+from tdjepa.tools import doctor
+from tdjepa.tools.doctor import MISSING, OK, PROBLEM
 
 PINS = "numpy==2.1.0\ntorch==2.13.0\n# a comment\ntimm==1.0.30\n"
 
@@ -65,7 +66,7 @@ def test_what_is_missing_comes_with_what_to_install():
 
 
 def test_space_is_measured_against_the_scale():
-    desk, paper = (doctor.bytes_needed(params.load(ROOT / "params.yaml", scale)) for scale in ("desk", "paper"))
+    desk, paper = (doctor.bytes_needed(load(ROOT / "params.yaml", scale)) for scale in ("desk", "paper"))
     assert desk < 50e9 < paper
     assert doctor.disk(60_000_000_000, desk, "desk").state == OK
     assert doctor.disk(60_000_000_000, paper, "paper").state == PROBLEM
@@ -86,5 +87,5 @@ def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, smok
 
 def test_nothing_heavy_is_imported():
     heavy = ("torch", "numpy", "mujoco", "snakemake")
-    code = f"import sys, tdjepa.doctor, tdjepa.status; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, tdjepa.tools.doctor, tdjepa.tools.status; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

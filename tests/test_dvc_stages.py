@@ -7,30 +7,43 @@ import phases
 import provenance
 from conftest import ROOT
 from sources import sources
-from tdjepa import params
-from tdjepa.render import figures, tables
+from tdjepa.config import runs
+from tdjepa.config.params import Params
+from tdjepa.config.records.methods import Recipe, When
+from tdjepa.config.slices import (
+    ceiling_slice,
+    collect_slice,
+    diagnose_slice,
+    evaluate_slice,
+    fetch_slice,
+    mine_slice,
+    probe_slice,
+    slice_json,
+    train_slice,
+)
+from tdjepa.report import figures, tables
 
 
-def dependence(p: params.Params) -> dict[str, list]:
+def dependence(p: Params) -> dict[str, list]:
     """Everything of the parameters that reaches the jobs of each phase: their slices and the names of their files."""
-    files, trainings = phases.Files(p), p.trainings()
+    files, trainings = phases.Files(p), runs.trainings(p)
     each = {phase: list(paths) for phase, paths in files.phases().items()}
-    each["collect"] += [cut(p, env) for env in p.envs for cut in (params.collect_slice, params.fetch_slice)]
-    each["mine"] += [params.mine_slice(p, env) for env in p.envs]
-    each["train"] += [params.train_slice(p, *t) for t in trainings]
-    each["evaluate"] += [params.evaluate_slice(p, *t) for t in trainings]
-    each["evaluate"] += [params.evaluate_slice(p, env, "floors", 0) for env in p.envs]
-    each["evaluate"] += [params.evaluate_slice(p, env, m, s, name) for name, env, m, s in files.sweeps()]
-    each["evaluate"] += [params.diagnose_slice(p, *t) for t in trainings]
-    each["evaluate"] += [params.probe_slice(p, *t) for t in trainings]
-    each["evaluate"] += [params.ceiling_slice(p, env) for env in p.envs if env in p.diagnose.ceiling_pairs]
+    each["collect"] += [cut(p, env) for env in p.envs for cut in (collect_slice, fetch_slice)]
+    each["mine"] += [mine_slice(p, env) for env in p.envs]
+    each["train"] += [train_slice(p, *t) for t in trainings]
+    each["evaluate"] += [evaluate_slice(p, *t) for t in trainings]
+    each["evaluate"] += [evaluate_slice(p, env, "floors", 0) for env in p.envs]
+    each["evaluate"] += [evaluate_slice(p, env, m, s, name) for name, env, m, s in files.sweeps()]
+    each["evaluate"] += [diagnose_slice(p, *t) for t in trainings]
+    each["evaluate"] += [probe_slice(p, *t) for t in trainings]
+    each["evaluate"] += [ceiling_slice(p, env) for env in p.envs if env in p.diagnose.ceiling_pairs]
     each["judge"] += [p.judge, *files.all_rows(), *files.all_pairs(), p.train_seeds[0]]
-    each["render"] += [params.slice_json(p)]
-    each["page"] += [params.slice_json(p)]
+    each["render"] += [slice_json(p)]
+    each["page"] += [slice_json(p)]
     return each
 
 
-def changed(p: params.Params) -> dict[str, params.Params]:
+def changed(p: Params) -> dict[str, Params]:
     """The parameters with one section changed, in a value that matters to as many phases as any."""
     other = {
         "envs": (),
@@ -42,7 +55,7 @@ def changed(p: params.Params) -> dict[str, params.Params]:
         "model": p.model.model_copy(update={"latent": 1}),
         "train": p.train.model_copy(update={"epochs": 1}),
         "runtime": p.runtime.model_copy(update={"snapshot_every": 1}),  # watched by nobody
-        "recipes": (params.Recipe(when=params.When(method="lewm"), train={"lr": 1.0}),),
+        "recipes": (Recipe(when=When(method="lewm"), train={"lr": 1.0}),),
         "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
         "evaluate": p.evaluate.model_copy(update={"budget": 60, "sweeps": {}}),
         "diagnose": p.diagnose.model_copy(update={"probe_frames": 3, "ceiling_pairs": {}}),
@@ -59,7 +72,7 @@ def test_committed_stages_are_the_generated_ones(monkeypatch):
 
 def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):
     before = dependence(smoke)
-    assert set(changed(smoke)) == set(params.Params.model_fields) - {"scale"}
+    assert set(changed(smoke)) == set(Params.model_fields) - {"scale"}
     for section, p in changed(smoke).items():
         after = dependence(p)
         for phase, sections in dvc_stages.SECTIONS.items():
@@ -87,10 +100,13 @@ def test_sources_of_a_verb(monkeypatch):
     page = {f"src/tdjepa/render/page/page.{kind}" for kind in ("html", "css", "js")}
     assert page <= set(sources("page"))
     assert not page & set(sources("render"))
-    assert {"src/tdjepa/training.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
-    assert not {"src/tdjepa/cli.py", "src/tdjepa/verbs.py", "src/tdjepa/params.py", "src/tdjepa/evaluation.py"} & set(
-        sources("train")
-    )
+    assert {"src/tdjepa/steps/train.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
+    assert not {
+        "src/tdjepa/cli.py",
+        "src/tdjepa/verbs.py",
+        "src/tdjepa/params.py",
+        "src/tdjepa/steps/evaluate.py",
+    } & set(sources("train"))
 
 
 def test_a_caption_is_a_source_of_tables_only(monkeypatch):

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from conftest import ROOT
-from tdjepa import floors, params
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.slices import collect_slice
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
+from tdjepa.tools import floors
 
 
-@pytest.mark.parametrize("name", params.ENVS)
+@pytest.mark.parametrize("name", ENVS)
 def test_a_distance_below_one_is_success(smoke, name):
     """States of one short demonstration, each judged against the one some steps later: all sides of the tolerance."""
-    cfg = params.collect_slice(smoke, name)
+    cfg = collect_slice(smoke, name)
     cfg = cfg.model_copy(update={"data": cfg.data.model_copy(update={"episodes": 2, "max_steps": 40})})
     env = make(name)
     states = env.demonstrations(cfg).state

@@ -14,15 +14,17 @@ import torch
 
 from children import LIMIT
 from conftest import ROOT
-from tdjepa import evaluation, params
-from tdjepa.artefacts import write_card
+from tdjepa.base.artefacts import write_card
+from tdjepa.base.errors import UserError
+from tdjepa.base.journal import Journal
+from tdjepa.config.parse import parse
+from tdjepa.config.slices import TrainSlice, diagnose_slice, evaluate_slice, slice_json, train_slice
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
-from tdjepa.journal import Journal
 from tdjepa.mining import manifest
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
 from tdjepa.planning.costs import trajectory_cost
+from tdjepa.steps import evaluate as evaluation
 
 COLUMNS = ["scale", "env", "method", "train_seed", "epoch", "solver", "cost"]
 COLUMNS += ["w", "plan_seed", "episode", "start", "success", "trivial", "steps"]
@@ -30,7 +32,7 @@ COLUMNS += ["w", "plan_seed", "episode", "start", "success", "trivial", "steps"]
 
 def sliced(smoke, method="tdjepa", sweep="", **changes):
     p = smoke.model_copy(update={"evaluate": smoke.evaluate.model_copy(update=changes)})
-    return params.evaluate_slice(p, "two_room", method, 3072, sweep)
+    return evaluate_slice(p, "two_room", method, 3072, sweep)
 
 
 def saved(trained, method):
@@ -126,7 +128,7 @@ def test_rc_aux_plans_with_its_own_head_and_without_the_factor_as_l2_does(smoke,
 def test_a_killed_evaluation_goes_on_where_it_stopped(smoke, data, trained, tmp_path):
     """SIGKILL after the third episode; the finished rows are those of a run in one go, to the byte."""
     cfg = sliced(smoke, "lewm")
-    (tmp_path / "slice.json").write_text(params.slice_json(cfg))
+    (tmp_path / "slice.json").write_text(slice_json(cfg))
     script = f"""
 import os, signal
 from pathlib import Path
@@ -205,7 +207,7 @@ def test_the_librarys_other_solvers_plan_too(smoke, data, trained, tmp_path, sol
 
 
 def test_replay_solves_everything_and_zero_only_what_is_trivial(smoke, data, tmp_path):
-    cfg = params.evaluate_slice(smoke, "two_room", "floors", 0)
+    cfg = evaluate_slice(smoke, "two_room", "floors", 0)
     table = evaluation.run_floors(cfg, data / "episodes.h5", data / "mined/test.json", tmp_path / "f.parquet")
     rate = table.groupby("method").success.mean()
     assert rate["replay"] == 1.0
@@ -283,7 +285,7 @@ def of_other_frames(size, block):
     """A whole checkpoint of the same method, environment and seed with other frames or action blocks."""
 
     def make_it(source, out):
-        cfg = params.parse(params.TrainSlice, checkpoint.load(source)[1]["train"], str(source))
+        cfg = parse(TrainSlice, checkpoint.load(source)[1]["train"], str(source))
         model = build(cfg.model, cfg.method.head, size, block, cfg.seed)
         checkpoint.save(out, model, cfg, size, 2, {})
         return out
@@ -294,7 +296,7 @@ def of_other_frames(size, block):
 def of_another_scale(source, out):
     """The same training, had it been one of the scale night."""
     model, about = checkpoint.load(source)
-    cfg = params.parse(params.TrainSlice, {**about["train"], "scale": "night"}, str(source))
+    cfg = parse(TrainSlice, {**about["train"], "scale": "night"}, str(source))
     checkpoint.save(out, model, cfg, about["image_size"], about["epoch"], {})
     return out
 
@@ -350,12 +352,12 @@ def test_a_cost_that_cannot_be_given_is_refused(smoke, data, trained, tmp_path, 
 def test_a_method_may_take_fewer_plan_seeds_and_is_not_trained_again_for_it(smoke, data, trained, tmp_path):
     few = smoke.methods["lewm"].model_copy(update={"plan_seeds": 1})
     p = smoke.model_copy(update={"methods": {**smoke.methods, "lewm": few}})
-    assert params.train_slice(p, "two_room", "lewm", 3072) == params.train_slice(smoke, "two_room", "lewm", 3072)
+    assert train_slice(p, "two_room", "lewm", 3072) == train_slice(smoke, "two_room", "lewm", 3072)
     every = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
     first = every[every["plan_seed"] == smoke.evaluate.plan_seeds[0]].reset_index(drop=True)
     table = evaluate(p, data, trained, tmp_path / "b.parquet", method="lewm")
     pd.testing.assert_frame_equal(table.drop(columns="params"), first.drop(columns="params"))
-    assert params.evaluate_slice(p, "two_room", "tdjepa", 3072).cells[0].plan_seeds == smoke.evaluate.plan_seeds
+    assert evaluate_slice(p, "two_room", "tdjepa", 3072).cells[0].plan_seeds == smoke.evaluate.plan_seeds
 
 
 def test_three_history_frames_plan_too(smoke, data, trained, tmp_path):
@@ -366,10 +368,10 @@ def test_three_history_frames_plan_too(smoke, data, trained, tmp_path):
 
 
 def test_diagnosis_writes_every_pair(smoke, data, trained, tmp_path):
-    from tdjepa.diagnostics import run
+    from tdjepa.steps import diagnose as run
 
     for method in ("tdjepa", "lewm"):
-        cfg = params.diagnose_slice(smoke, "two_room", method, 3072)
+        cfg = diagnose_slice(smoke, "two_room", method, 3072)
         files = (tmp_path / f"{method}.parquet", tmp_path / f"{method}.json")
         checkpoints = [trained / method / f"epoch_0{epoch}.safetensors" for epoch in cfg.epochs]
         run.run(cfg, data / "episodes.h5", data / "mined/pairs.parquet", checkpoints, *files)

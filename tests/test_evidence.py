@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from synthetic import PAIRS, outcomes, write
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.evidence import Judge
 from tdjepa.evidence import bootstrap, contact, judge, paired, rows, summary
-from tdjepa.params import Judge
 
 SETTINGS = Judge(seed=1, bootstrap=300, level=0.95)
 

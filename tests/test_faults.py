@@ -17,13 +17,14 @@ import pytest
 import announce
 from children import LIMIT, Child
 from clone import Clone
-from tdjepa import params as parameters
-from tdjepa import snapshot, training
-from tdjepa.artefacts import publish, write_text
+from tdjepa.base import snapshot
+from tdjepa.base.artefacts import publish, write_text
+from tdjepa.base.errors import UserError
+from tdjepa.base.journal import Journal
+from tdjepa.base.streams import stream
 from tdjepa.cli import main
-from tdjepa.errors import UserError
-from tdjepa.journal import Journal
-from tdjepa.streams import stream
+from tdjepa.config.slices import collect_slice, slice_json, train_slice
+from tdjepa.steps import train as training
 
 REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 TRAINED = ["--method", "lewm"]
@@ -165,7 +166,7 @@ def small_disk(folder, size: int):
 def test_a_disk_that_is_full(tmp_path, smoke, capsys):
     folder = tmp_path / "small"
     with small_disk(folder, 64 << 10):
-        argv = ["collect", "--slice", parameters.slice_json(parameters.collect_slice(smoke, "two_room"))]
+        argv = ["collect", "--slice", slice_json(collect_slice(smoke, "two_room"))]
         assert main([*argv, "--out", str(folder / "a/episodes.h5")]) == 2
         said = capsys.readouterr().err
         assert f"tdjepa: {folder}/a/episodes.h5: no space left to write it (the disk or a quota is full)" in said
@@ -196,7 +197,7 @@ def test_results_that_may_not_be_written(tmp_path, smoke):
     folder = tmp_path / "results"
     folder.mkdir()
     folder.chmod(0o555)
-    argv = ["collect", "--slice", parameters.slice_json(parameters.collect_slice(smoke, "two_room"))]
+    argv = ["collect", "--slice", slice_json(collect_slice(smoke, "two_room"))]
     for out in (folder / "episodes.h5", folder / "deeper/episodes.h5"):
         command = without_privileges([sys.executable, "-m", "tdjepa", *argv, "--out", str(out)])
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
@@ -263,7 +264,7 @@ def test_two_at_once_in_one_folder(tmp_path, smoke, data):
     first.file.close()
     assert Journal(tmp_path / "j", {"a": 1}).done == {(1,): {"x": 1}}
     held = snapshot.Lock(tmp_path / "out")
-    cfg = parameters.train_slice(smoke, "two_room", "lewm", 3072)
+    cfg = train_slice(smoke, "two_room", "lewm", 3072)
     with pytest.raises(UserError, match=r"out: another process is training into this folder"):
         training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / "out")
     del held
@@ -334,7 +335,7 @@ sys.exit(cli.main(["params"]))
 @pytest.mark.pipeline
 def test_a_job_that_hangs_is_stopped_and_its_log_shown(small_run):
     clone = small_run.copy(small_run.path.parent / "hangs")
-    source = clone.path / "src/tdjepa/mining/mine.py"
+    source = clone.path / "src/tdjepa/steps/mine.py"
     hang = 'import time\nprint("reading the episodes", flush=True)\ntime.sleep(3600)\n'
     source.write_text(hang + source.read_text())
     clone.change("scales.smoke.runtime.job_minutes", 0.2)

@@ -29,15 +29,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clone import Clone
-from tdjepa import artefacts
-from tdjepa.data import archive, convert, released
+from tdjepa.base import artefacts
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.released import RELEASED, Limits, Source
+from tdjepa.config.records.released import released as released_source
+from tdjepa.data import archive, convert
 from tdjepa.data.chunked import ChunkedStore
 from tdjepa.data.download import Broken, Expected, Failed, Patience, Remote, download
-from tdjepa.data.source import RELEASED, Limits, Source
-from tdjepa.data.source import released as released_source
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
+from tdjepa.steps import fetch as released
 
 BODY = np.random.default_rng(0).bytes(50_000)
 HASTY = Patience(timeout=10, retries=3, pause=0)

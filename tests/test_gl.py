@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from tdjepa.base.errors import UserError
 from tdjepa.envs import gl
-from tdjepa.errors import UserError
 
 FRAME = """
 import sys, zlib

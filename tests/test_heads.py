@@ -5,10 +5,11 @@ import torch
 import torch.nn.functional as F
 
 from conftest import ROOT
-from tdjepa import params
+from tdjepa.config.load import load
+from tdjepa.config.records.model import Head
 from tdjepa.model.heads import HEADS, MRN, BudgetReachability, Reachability, Symmetric
 
-CFG = params.Head(hidden=32, features=8)
+CFG = Head(hidden=32, features=8)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_the_gradient_exists_where_start_and_goal_meet(kind):
 
 def test_published_shapes():
     """Counted by hand from the descriptions, at latent 192."""
-    cfg = params.load(ROOT / "params.yaml", "paper").model.head
+    cfg = load(ROOT / "params.yaml", "paper").model.head
     trunk = 192 * 512 + 512 + 2 * 512
     expected = {
         "mrn": trunk + 512 * 256 + 256,

@@ -10,14 +10,17 @@ import torch
 import phases
 from conftest import ROOT
 from synthetic import outcomes, write, write_episodes
-from tdjepa import params, training
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load, resolve
+from tdjepa.config.slices import evaluate_slice, train_slice
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data.store import Store
-from tdjepa.errors import UserError
 from tdjepa.evidence import judge, paired, summary
 from tdjepa.mining import split
 from tdjepa.model import checkpoint
-from tdjepa.render import inputs, tables
-from tdjepa.render.summary import markdown
+from tdjepa.report import inputs, tables
+from tdjepa.report.summary import markdown
+from tdjepa.steps import train as training
 
 PARTS = {"train": [1, 3, 4, 8, 9, 11], "validation": [0, 5, 7], "test": [2, 6, 10]}
 TWINS = {"tdjepa": "tdjepa_leaky", "lewm": "lewm_leaky"}
@@ -25,7 +28,7 @@ TWINS = {"tdjepa": "tdjepa_leaky", "lewm": "lewm_leaky"}
 
 @pytest.fixture
 def raw():
-    return params.read_yaml(ROOT / "params.yaml")
+    return read_yaml(ROOT / "params.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def test_only_the_leaky_training_sees_test_episodes(smoke, marked, tmp_path, mon
         return compute(model, method, frames, *rest)
 
     monkeypatch.setattr(training, "objective", objective)
-    cfg = params.train_slice(smoke, "two_room", method, 3072)
+    cfg = train_slice(smoke, "two_room", method, 3072)
     cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": steps})})
     last = training.run(cfg, marked / "episodes.h5", marked / "split.json", tmp_path)
     assert sorted(seen) == episodes
@@ -69,9 +72,9 @@ def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
     """Recipes and overlays included: as many steps, the same weights of the terms."""
     for env in ("two_room", "push_t"):
         raw["scales"][scale]["envs"] = [env]
-        p = params.resolve(raw, scale)
+        p = resolve(raw, scale)
         for honest, leaky in TWINS.items():
-            a, b = (params.train_slice(p, env, m, 3072).model_dump() for m in (honest, leaky))
+            a, b = (train_slice(p, env, m, 3072).model_dump() for m in (honest, leaky))
             assert a["method"].pop("trains_on") == "train"
             assert b["method"].pop("trains_on") == "all"
             for named in (a, b):
@@ -80,9 +83,9 @@ def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
                 named["method"].pop("costs")
             assert a == b
             assert set(p.methods[leaky].costs) <= set(p.methods[honest].costs)
-            cells = params.evaluate_slice(p, env, leaky, 3072)
+            cells = evaluate_slice(p, env, leaky, 3072)
             assert cells.epochs == [p.train.epochs]
-            assert cells.evaluate == params.evaluate_slice(p, env, honest, 3072).evaluate
+            assert cells.evaluate == evaluate_slice(p, env, honest, 3072).evaluate
 
 
 def test_the_name_says_whether_it_leaks(raw):
@@ -91,7 +94,7 @@ def test_the_name_says_whether_it_leaks(raw):
     raw["methods"]["tdjepa_continued"]["trains_on"] = "all"
     raw["scales"]["smoke"]["envs"] = ["push_t"]
     with pytest.raises(UserError) as error:
-        params.resolve(raw, "smoke")
+        resolve(raw, "smoke")
     for text in (
         "methods.tdjepa_leaky.trains_on: train: rows tell a method by its name only",
         "methods.lewm.trains_on: all",
@@ -121,7 +124,7 @@ def made_up(rng):
 def judged(tmp_path_factory):
     """(success, statistics with leaky trainings, statistics without, the report's inputs)"""
     folder, success = tmp_path_factory.mktemp("leak"), made_up(np.random.default_rng(3))
-    p = params.load(ROOT / "params.yaml", "smoke")
+    p = load(ROOT / "params.yaml", "smoke")
     settings = p.judge.model_copy(update={"bootstrap": 100})
     files = {
         key: write(folder / f"{i}.parquet", outcomes(s, *key, epoch=p.train.epochs))

@@ -7,12 +7,17 @@ import torch
 
 import phases
 from conftest import ROOT
-from tdjepa import params, training
-from tdjepa.artefacts import card_path, read_json, sha256
-from tdjepa.errors import UserError
+from tdjepa.base.artefacts import card_path, read_json, sha256
+from tdjepa.base.errors import UserError
+from tdjepa.config import runs
+from tdjepa.config.load import resolve
+from tdjepa.config.records.methods import Terms
+from tdjepa.config.slices import train_slice
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
 from tdjepa.objective.methods import TERMS
+from tdjepa.steps import train as training
 
 ABLATIONS = {
     "tdjepa_symmetric_head": ("head",),
@@ -23,11 +28,11 @@ ABLATIONS = {
 
 @pytest.fixture
 def raw():
-    return params.read_yaml(ROOT / "params.yaml")
+    return read_yaml(ROOT / "params.yaml")
 
 
 def test_every_term_has_its_function():
-    assert list(TERMS) == list(params.Terms.model_fields)
+    assert list(TERMS) == list(Terms.model_fields)
 
 
 def test_every_method_of_the_issue_is_run_at_smoke_and_trains(smoke, trained):
@@ -73,7 +78,7 @@ def test_a_combination_that_nobody_had_before_needs_no_code(raw, data, tmp_path,
     raw["scales"]["smoke"]["methods_run"] = ["mine"]
     raw["scales"]["smoke"]["train"] |= {"epochs": 1, "steps_per_epoch": 2}
     raw["scales"]["smoke"]["evaluate"]["curve_epochs"] = [1]
-    cfg = params.train_slice(params.resolve(raw, "smoke"), "two_room", "mine", 1)
+    cfg = train_slice(resolve(raw, "smoke"), "two_room", "mine", 1)
     last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
     assert last["step"] == 2
     assert {term for term in TERMS if term in last} == set(terms)
@@ -83,7 +88,7 @@ def test_a_combination_that_nobody_had_before_needs_no_code(raw, data, tmp_path,
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "night", "paper"])
 def test_an_ablation_differs_from_the_full_model_in_one_thing(raw, scale):
-    methods = params.resolve(raw, scale).methods
+    methods = resolve(raw, scale).methods
     full, continued = (methods[name].model_dump() for name in ("tdjepa", "tdjepa_continued"))
     assert differences(full, continued) - {("plan_seeds",)} == {("label",), ("continues",), ("envs",)}
     for name, place in ABLATIONS.items():
@@ -102,9 +107,9 @@ def differences(a, b, place=()):
 
 def test_a_method_is_run_only_where_it_says(raw):
     raw["scales"]["paper"]["envs"] = ["two_room", "push_t"]
-    p = params.resolve(raw, "paper")
-    assert set(p.methods_in("push_t")) == set(p.methods_run)
-    assert set(p.methods_run) - set(p.methods_in("two_room")) == {*ABLATIONS, "tdjepa_continued"}
+    p = resolve(raw, "paper")
+    assert set(runs.methods_in(p, "push_t")) == set(p.methods_run)
+    assert set(p.methods_run) - set(runs.methods_in(p, "two_room")) == {*ABLATIONS, "tdjepa_continued"}
     wanted = {path for paths in phases.Files(p).phases().values() for path in paths}
     assert any("push_t/tdjepa_no_hinge" in path for path in wanted)
     assert not any("two_room/tdjepa_no_hinge" in path for path in wanted)
@@ -122,7 +127,7 @@ def test_matched_frames_and_continued_streams(smoke, data, trained, tmp_path, mo
 
     def steps(method, initial=None):
         seen.clear()
-        cfg = params.train_slice(smoke, "two_room", method, 3072)
+        cfg = train_slice(smoke, "two_room", method, 3072)
         last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / method, initial=initial)
         return last["step"], sum(frames for frames, _, _ in seen), [(step, epoch) for _, step, epoch in seen]
 
@@ -136,7 +141,7 @@ def test_matched_frames_and_continued_streams(smoke, data, trained, tmp_path, mo
 
 @pytest.mark.parametrize("method", ["tdjepa_continued", *ABLATIONS])
 def test_a_continued_training_starts_from_the_checkpoint(smoke, trained, method):
-    cfg = params.train_slice(smoke, "two_room", method, 3072)
+    cfg = train_slice(smoke, "two_room", method, 3072)
     source = trained / "tdjepa/epoch_01.safetensors"
     fresh, model = (build(cfg.model, cfg.method.head, 32, 10, cfg.seed) for _ in range(2))
     assert checkpoint.start_from(source, model, cfg) == {"initial": source}
@@ -151,7 +156,7 @@ def test_a_continued_training_starts_from_the_checkpoint(smoke, trained, method)
 
 def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained):
     def start(method, path, **changes):
-        cfg = params.train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
+        cfg = train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
         checkpoint.start_from(path and trained / path, build(cfg.model, cfg.method.head, 32, 10, 0), cfg)
 
     with pytest.raises(UserError, match="--initial: the checkpoint of tdjepa, epoch 1, is needed"):

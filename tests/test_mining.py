@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tdjepa.artefacts import sha256_of_input
+from tdjepa.base.artefacts import sha256_of_input
+from tdjepa.base.errors import UserError
 from tdjepa.data.store import Store
-from tdjepa.errors import UserError
 from tdjepa.mining import manifest, pairs, split, windows
 
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
@@ -106,10 +106,10 @@ def test_more_goals_than_there_are(data):
 
 
 def test_trivial_pairs_can_be_excluded(smoke, data, tmp_path):
-    from tdjepa import params
-    from tdjepa.mining import mine
+    from tdjepa.config.slices import MineSlice
+    from tdjepa.steps import mine
 
-    cfg = params.MineSlice(env="two_room", mine=smoke.mine.model_copy(update={"exclude_trivial": True}))
+    cfg = MineSlice(env="two_room", mine=smoke.mine.model_copy(update={"exclude_trivial": True}))
     mine.run(cfg, data / "episodes.h5", tmp_path)
     assert not any(json.loads((tmp_path / "test.json").read_text())["trivial"])
 

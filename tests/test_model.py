@@ -5,18 +5,21 @@ import pytest
 import torch
 
 from conftest import ROOT
-from tdjepa import params
-from tdjepa.bench.train import PlainWay, timms
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.overlay import merge
+from tdjepa.config.parse import parse
+from tdjepa.config.records.model import Model
 from tdjepa.model import vit
 from tdjepa.model.encoder import distinct, patches
 from tdjepa.model.world_model import build
 from tdjepa.planning.rollout import rollout
+from tdjepa.tools.bench.train import PlainWay, timms
 
 
 def small(scale="desk", head="mrn", **changes):
-    cfg = params.merge(params.load(ROOT / "params.yaml", scale).model.model_dump(mode="json"), changes)
-    return params.parse(params.Model, cfg, "test"), head
+    cfg = merge(load(ROOT / "params.yaml", scale).model.model_dump(mode="json"), changes)
+    return parse(Model, cfg, "test"), head
 
 
 @pytest.mark.parametrize("stem", [[], [8, 12]])

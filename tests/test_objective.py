@@ -6,15 +6,17 @@ import torch
 import torch.nn.functional as F
 
 from library import SIGReg
+from tdjepa.base.streams import torch_stream
+from tdjepa.config.parse import parse
+from tdjepa.config.records.methods import Method
+from tdjepa.config.records.model import Head
 from tdjepa.model.heads import MRN, Symmetric
 from tdjepa.model.world_model import build
 from tdjepa.objective import prediction
 from tdjepa.objective.methods import Batch, objective
 from tdjepa.objective.sigreg import directions, knots, plain, sigreg
 from tdjepa.objective.temporal import all_pairs, draw_pairs, one_pair, pair_weights, strangers
-from tdjepa.params import Head, Method, parse
 from tdjepa.planning.rollout import rollout as planned
-from tdjepa.streams import torch_stream
 
 
 def numpy_sigreg(z, a, knots=17):

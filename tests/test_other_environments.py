@@ -10,12 +10,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tdjepa import evaluation, params, training
-from tdjepa.data import collect
+from tdjepa.config import runs
+from tdjepa.config.slices import collect_slice, evaluate_slice, mine_slice, train_slice
 from tdjepa.envs import gl
 from tdjepa.envs.base import make
-from tdjepa.mining import mine
 from tdjepa.model import checkpoint
+from tdjepa.steps import collect, mine
+from tdjepa.steps import evaluate as evaluation
+from tdjepa.steps import train as training
 
 needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
 SEED = 3072
@@ -29,14 +31,14 @@ def place(request, smoke, tmp_path_factory):
     two_steps = smoke.train.model_copy(update={"steps_per_epoch": 1})
     p = smoke.model_copy(update={"envs": (env,), "train": two_steps, "evaluate": few})
     episodes, mined = folder / "episodes.h5", folder / "mined"
-    collect.run(params.collect_slice(p, env), episodes)
-    mine.run(params.mine_slice(p, env), episodes, mined)
+    collect.run(collect_slice(p, env), episodes)
+    mine.run(mine_slice(p, env), episodes, mined)
     return SimpleNamespace(p=p, env=env, episodes=episodes, mined=mined, trained=folder / "train")
 
 
 def train(place, method: str):
     """The method's checkpoints by epoch; trained if they are not there."""
-    cfg, out = params.train_slice(place.p, place.env, method, SEED), place.trained / method
+    cfg, out = train_slice(place.p, place.env, method, SEED), place.trained / method
     saved = {epoch: out / f"epoch_{epoch:02d}.safetensors" for epoch in (1, 2)}
     if not (out / "curve.csv").exists():
         before = cfg.method.continues
@@ -46,7 +48,7 @@ def train(place, method: str):
 
 
 def test_every_method_trains(place):
-    methods = place.p.methods_in(place.env)
+    methods = runs.methods_in(place.p, place.env)
     assert {"tdjepa", "lewm", "lewm_matched", "rc_aux_tdj", "rc_aux"} <= set(methods)
     assert {"tdjepa_no_hinge", "tdjepa_leaky"} <= set(methods) or place.env != "push_t"
     for method in methods:
@@ -61,7 +63,7 @@ def test_every_method_trains(place):
 def test_together_and_one_by_one_are_the_same(place):
     """Physics, frames and, on Push-T, the contact gates are those of an episode's own state, whatever is planned beside it."""
     sweep = "gates" if place.env == "push_t" else ""
-    cfg = params.evaluate_slice(place.p, place.env, "tdjepa", SEED, sweep)
+    cfg = evaluate_slice(place.p, place.env, "tdjepa", SEED, sweep)
     locked = evaluation.Episodes(cfg, place.episodes, place.mined / "test.json")
 
     def play(which):
@@ -76,7 +78,7 @@ def test_together_and_one_by_one_are_the_same(place):
 
 def test_a_learned_model_is_evaluated(place, tmp_path):
     def evaluated(sweep=""):
-        cfg = params.evaluate_slice(place.p, place.env, "tdjepa", SEED, sweep)
+        cfg = evaluate_slice(place.p, place.env, "tdjepa", SEED, sweep)
         out = tmp_path / f"{sweep or 'main'}.parquet"
         return evaluation.run(cfg, place.episodes, place.mined / "test.json", train(place, "tdjepa"), out)
 

@@ -17,13 +17,16 @@ from PIL import Image
 import browser
 from conftest import ROOT
 from synthetic import outcomes, results
-from tdjepa import cli, params
-from tdjepa.artefacts import canonical, write_card
-from tdjepa.errors import UserError
+from tdjepa import cli
+from tdjepa.base.artefacts import canonical, write_card
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.slices import slice_json
 from tdjepa.evidence import judge
-from tdjepa.render import figures, inputs
-from tdjepa.render.page import claims, pictures, run, run_times
-from tdjepa.render.page.trace import trace
+from tdjepa.report import figures, inputs
+from tdjepa.report.page import build as run
+from tdjepa.report.page import claims, pictures, run_times
+from tdjepa.report.page.trace import trace
 
 HOSTILE = """</script><img src=x onerror="document.title='owned'">'&"""
 BENCHMARK = "s\th:m:s\tmax_rss\tmean_load\tcpu_time\n12.5\t0:00:12\t800.0\t90\t11.0\n"
@@ -55,7 +58,7 @@ def _one_figure():
 
 @pytest.fixture(scope="module")
 def p():
-    p = params.load(ROOT / "params.yaml", "smoke")
+    p = load(ROOT / "params.yaml", "smoke")
     methods = {name: method.model_copy(update={"label": f"{name} {HOSTILE}"}) for name, method in p.methods.items()}
     return p.model_copy(update={"methods": methods})
 
@@ -235,7 +238,7 @@ def test_rollouts_beyond_the_budget_are_named_not_shown(rollouts, tmp_path, monk
 
 def test_the_verb_writes_the_page_and_its_card(p, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert cli.main(["page", "--slice", params.slice_json(p)]) == 0
+    assert cli.main(["page", "--slice", slice_json(p)]) == 0
     assert (tmp_path / "results/smoke/page/index.html").exists()
     assert (tmp_path / "results/smoke/page/index.card.json").exists()
     assert "results/smoke/page/index.html" in capsys.readouterr().out

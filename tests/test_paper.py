@@ -9,11 +9,12 @@ import pytest
 
 from conftest import ROOT
 from synthetic import everything, results
-from tdjepa import params
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.records.base import ENVS
 from tdjepa.evidence import claims, judge, published
-from tdjepa.render import pdf
-from tdjepa.render.run import render
+from tdjepa.report import pdf
+from tdjepa.report.render import render
 
 TEXT = (ROOT / "paper/main.tex").read_text()
 ALGORITHMS = (ROOT / "paper/algorithms.tex").read_text()
@@ -22,7 +23,7 @@ NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "a
 
 @pytest.fixture(scope="module")
 def p():
-    desk = params.load(ROOT / "params.yaml", "desk")
+    desk = load(ROOT / "params.yaml", "desk")
     return desk.model_copy(update={"envs": ("two_room",), "methods_run": ("tdjepa", "lewm")})
 
 
@@ -38,7 +39,7 @@ def full(p, tmp_path_factory):
     """All four environments and all methods."""
     folder = tmp_path_factory.mktemp("full")
     files = results(folder, p)
-    p = params.load(ROOT / "params.yaml", "desk").model_copy(update={"envs": params.ENVS})
+    p = load(ROOT / "params.yaml", "desk").model_copy(update={"envs": ENVS})
     files["rows"], files["pairs"] = everything(folder, p)
     settings = p.judge.model_copy(update={"bootstrap": 100})
     judge.run(files["rows"], folder / "evidence", settings, files["pairs"])

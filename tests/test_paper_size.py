@@ -8,14 +8,16 @@ import torch
 
 from conftest import ROOT
 from synthetic import write_episodes
-from tdjepa import params, training
+from tdjepa.config.load import load
+from tdjepa.config.slices import train_slice
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
+from tdjepa.steps import train as training
 
 
 @pytest.fixture(scope="module")
 def cfg():
-    return params.train_slice(params.load(ROOT / "params.yaml", "paper"), "two_room", "tdjepa", 3072)
+    return train_slice(load(ROOT / "params.yaml", "paper"), "two_room", "tdjepa", 3072)
 
 
 def test_every_part_has_the_published_size(cfg):

@@ -8,34 +8,38 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from tdjepa import params
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import resolve
+from tdjepa.config.overlay import merge
+from tdjepa.config.schema import schema
+from tdjepa.config.slices import collect_slice, evaluate_slice, fetch_slice, mine_slice, slice_json, train_slice
+from tdjepa.config.yaml_file import read_yaml
 
 
 @pytest.fixture
 def raw():
-    return params.read_yaml(ROOT / "params.yaml")
+    return read_yaml(ROOT / "params.yaml")
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "night", "paper"])
 def test_every_scale_is_valid(raw, scale):
-    assert params.resolve(raw, scale).scale == scale
+    assert resolve(raw, scale).scale == scale
 
 
 def test_records_are_frozen(raw):
     with pytest.raises(Exception, match="frozen"):
-        params.resolve(raw).train.lr = 1.0
+        resolve(raw).train.lr = 1.0
 
 
 def test_a_method_is_like_another_at_every_scale(raw):
     raw["methods"]["mine"] = {"like": "lewm_original", "label": "mine", "terms": {"one_step": {"weight": 2.0}}}
     for scale in raw["scales"]:
-        p = params.resolve(raw, scale)
+        p = resolve(raw, scale)
         mine, like = p.methods["mine"], p.methods["lewm_original"]
         assert mine.terms.sigreg == like.terms.sigreg == p.methods["lewm"].terms.sigreg
         assert mine.terms.one_step == like.terms.one_step.model_copy(update={"weight": 2.0})
     raw["scales"]["desk"]["methods"]["lewm"]["terms"]["sigreg"]["weight"] = 5.0
-    assert params.resolve(raw, "desk").methods["mine"].terms.sigreg.weight == 5.0
+    assert resolve(raw, "desk").methods["mine"].terms.sigreg.weight == 5.0
 
 
 @pytest.mark.parametrize(
@@ -44,7 +48,7 @@ def test_a_method_is_like_another_at_every_scale(raw):
 def test_a_method_is_like_nothing_or_itself(raw, like, said):
     raw["methods"] |= {"mine": {"like": like}, "other": {"like": "mine"}}
     with pytest.raises(UserError, match=rf"methods\.(mine|other)\.like = .*: {said}"):
-        params.resolve(raw, "smoke")
+        resolve(raw, "smoke")
 
 
 BAD = [
@@ -113,9 +117,9 @@ def test_a_mistake_is_one_line_with_key_value_and_what_is_allowed(raw, key, valu
     overlay = value
     for part in reversed(key):
         overlay = {part: overlay}
-    raw["scales"]["paper"] = params.merge(raw["scales"]["paper"], overlay)
+    raw["scales"]["paper"] = merge(raw["scales"]["paper"], overlay)
     with pytest.raises(UserError) as error:
-        params.resolve(raw, "paper")
+        resolve(raw, "paper")
     line = next(line for line in str(error.value).splitlines() if names in line)
     assert allows in line
     assert line.startswith("params")
@@ -126,26 +130,26 @@ def test_a_continued_training_needs_the_earlier_one_and_its_model(raw):
     with pytest.raises(
         UserError, match=r"tdjepa_no_hinge\.continues: tdjepa is not run in push_t; add it to methods_run"
     ):
-        params.resolve(raw, "paper")
+        resolve(raw, "paper")
     raw["scales"]["paper"]["methods_run"] = ["tdjepa", "tdjepa_no_hinge"]
     raw["scales"]["paper"]["recipes"] = [{"when": {"method": "tdjepa"}, "model": {"latent": 64}}]
     with pytest.raises(UserError, match="give push_t/tdjepa_no_hinge another model than tdjepa, which it continues"):
-        params.resolve(raw, "paper")
+        resolve(raw, "paper")
 
 
 def test_a_plan_must_not_be_longer_than_the_head_of_its_cost_knows(raw):
-    assert "rc_aux" in params.resolve(raw, "paper").methods["rc_aux"].costs
+    assert "rc_aux" in resolve(raw, "paper").methods["rc_aux"].costs
     raw["scales"]["paper"]["evaluate"] = {"planner": {"horizon": 6}}
     with pytest.raises(
         UserError, match=r"evaluate\.planner\.horizon: 6 exceeds the 5 steps that the head of rc_aux knows"
     ):
-        params.resolve(raw, "paper")
+        resolve(raw, "paper")
 
 
 def test_all_mistakes_are_named_at_once(raw):
     raw["scales"]["desk"]["train"].update(lr=-1.0, batch="many", colour="red")
     with pytest.raises(UserError) as error:
-        params.resolve(raw, "desk")
+        resolve(raw, "desk")
     lines = str(error.value).splitlines()
     assert len(lines) == 3
     assert [line.split()[1] for line in lines] == ["train.batch", "train.lr", "train.colour"]
@@ -153,11 +157,11 @@ def test_all_mistakes_are_named_at_once(raw):
 
 def test_unknown_scale_and_missing_section(raw):
     with pytest.raises(UserError, match="must be one of paper, desk, night, smoke"):
-        params.resolve(raw, "huge")
+        resolve(raw, "huge")
     del raw["judge"]
     raw["scales"]["desk"].pop("judge")
     with pytest.raises(UserError, match="judge: missing"):
-        params.resolve(raw, "desk")
+        resolve(raw, "desk")
 
 
 def test_recipes_apply_in_order_and_only_where_they_match(raw):
@@ -166,8 +170,8 @@ def test_recipes_apply_in_order_and_only_where_they_match(raw):
         {"when": {"method": "lewm"}, "train": {"batch": 8}, "model": {"encoder": {"depth": 7}}},
         {"when": {"env": "cube"}, "train": {"batch": 4}},
     ]
-    p = params.resolve(raw, "desk")
-    lewm, tdjepa = (params.train_slice(p, "two_room", m, 1) for m in ("lewm", "tdjepa"))
+    p = resolve(raw, "desk")
+    lewm, tdjepa = (train_slice(p, "two_room", m, 1) for m in ("lewm", "tdjepa"))
     assert (lewm.train.batch, tdjepa.train.batch) == (8, 16)
     assert (lewm.model.encoder.depth, lewm.model.encoder.width) == (7, tdjepa.model.encoder.width)
 
@@ -176,9 +180,9 @@ def test_a_recipe_changes_the_loss_terms_that_a_method_has_and_adds_none(raw):
     raw["scales"]["desk"]["recipes"] = [
         {"when": {"env": "cube"}, "terms": {"sigreg": {"weight": 0.5}, "temporal": {"weight": 2.0}}}
     ]
-    p = params.resolve(raw, "desk")
+    p = resolve(raw, "desk")
     plain, lewm, tdjepa = (
-        params.train_slice(p, env, method, 1).method.terms
+        train_slice(p, env, method, 1).method.terms
         for env, method in (("two_room", "tdjepa"), ("cube", "lewm"), ("cube", "tdjepa"))
     )
     assert plain == p.methods["tdjepa"].terms
@@ -188,35 +192,35 @@ def test_a_recipe_changes_the_loss_terms_that_a_method_has_and_adds_none(raw):
 
 
 def test_a_slice_holds_what_its_job_needs_and_nothing_else(raw):
-    before = params.resolve(raw, "desk")
+    before = resolve(raw, "desk")
     changed = copy.deepcopy(raw)
     changed["scales"]["desk"]["recipes"] = [{"when": {"method": "lewm"}, "train": {"lr": 1.0e-4}}]
-    after = params.resolve(changed, "desk")
+    after = resolve(changed, "desk")
 
     def slices(p):
         return {
-            "collect": params.collect_slice(p, "two_room"),
-            "mine": params.mine_slice(p, "two_room"),
-            "tdjepa": params.train_slice(p, "two_room", "tdjepa", 3072),
-            "lewm": params.train_slice(p, "two_room", "lewm", 3072),
-            "evaluate": params.evaluate_slice(p, "two_room", "lewm", 3072),
+            "collect": collect_slice(p, "two_room"),
+            "mine": mine_slice(p, "two_room"),
+            "tdjepa": train_slice(p, "two_room", "tdjepa", 3072),
+            "lewm": train_slice(p, "two_room", "lewm", 3072),
+            "evaluate": evaluate_slice(p, "two_room", "lewm", 3072),
         }
 
     old, new = slices(before), slices(after)
-    assert {name for name in old if params.slice_json(old[name]) != params.slice_json(new[name])} == {"lewm"}
+    assert {name for name in old if slice_json(old[name]) != slice_json(new[name])} == {"lewm"}
 
 
 def test_another_mirror_changes_no_slice_and_another_checksum_does(raw):
-    before = params.fetch_slice(params.resolve(raw, "paper"), "cube")
+    before = fetch_slice(resolve(raw, "paper"), "cube")
     raw["fetch"]["mirrors"] = ["http://localhost:1"]
-    assert params.fetch_slice(params.resolve(raw, "paper"), "cube") == before
+    assert fetch_slice(resolve(raw, "paper"), "cube") == before
     raw["fetch"]["sha256"] = {"cube": "0" * 64}
-    assert params.fetch_slice(params.resolve(raw, "paper"), "cube") != before
+    assert fetch_slice(resolve(raw, "paper"), "cube") != before
 
 
 def test_committed_schema_is_the_generated_one(raw):
-    committed = json.loads((ROOT / "workflow/schemas/params.schema.json").read_text())
-    assert committed == params.schema(), "run: tdjepa params --schema > workflow/schemas/params.schema.json"
+    committed = json.loads((ROOT / "workflow/schemas/schema.json").read_text())
+    assert committed == schema(), "run: tdjepa params --schema > workflow/schemas/schema.json"
     jsonschema.validate(raw, committed)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**raw, "trian": {}}, committed)
@@ -247,4 +251,4 @@ def test_night_is_desk_with_more_time():
 def test_a_method_cannot_take_more_plan_seeds_than_there_are(raw):
     raw["scales"]["smoke"]["methods"]["lewm"] = {"plan_seeds": 99}
     with pytest.raises(UserError, match=r"methods\.lewm\.plan_seeds: 99 exceeds the 2 of evaluate\.plan_seeds"):
-        params.resolve(raw, "smoke")
+        resolve(raw, "smoke")

@@ -5,14 +5,15 @@ import pytest
 from PIL import Image
 
 from conftest import ROOT
-from tdjepa import params, pictures
+from tdjepa.base.errors import UserError
 from tdjepa.cli import main
-from tdjepa.errors import UserError
+from tdjepa.config.slices import evaluate_slice
+from tdjepa.steps import pictures
 
 
 @pytest.fixture
 def arguments(smoke, data, trained):
-    cfg = params.evaluate_slice(smoke, "two_room", "tdjepa", 3072)
+    cfg = evaluate_slice(smoke, "two_room", "tdjepa", 3072)
     saved = {epoch: trained / f"tdjepa/epoch_{epoch:02d}.safetensors" for epoch in cfg.epochs}
     return cfg, data / "episodes.h5", data / "mined/test.json", saved
 

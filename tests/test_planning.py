@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from conftest import ROOT
-from tdjepa import params
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.records.base import Cost
+from tdjepa.config.slices import evaluate_slice
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
 from tdjepa.planning import costs
 from tdjepa.planning.cem import cem, coloured, icem
 from tdjepa.planning.mpc import SOLVERS, LatentPlanner
@@ -20,7 +22,7 @@ from tdjepa.planning.reference import LibraryModel, library_solver
 
 @pytest.fixture(scope="module")
 def paper():
-    return params.load(ROOT / "params.yaml", "paper")
+    return load(ROOT / "params.yaml", "paper")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def planner(paper):
 
 def cell_of(p, method="tdjepa", planner=None, **changes):
     """The protocol's cell of Two-Room with some values changed."""
-    cell = params.evaluate_slice(p, "two_room", method, 3072).cells[0]
+    cell = evaluate_slice(p, "two_room", method, 3072).cells[0]
     return cell.model_copy(update={"planner": cell.planner.model_copy(update=planner or {}), **changes})
 
 
@@ -152,7 +154,7 @@ def test_costs_by_hand(model):
 
 
 def test_every_cost_has_its_function():
-    assert set(costs.STEP_COSTS) == set(get_args(params.Cost))
+    assert set(costs.STEP_COSTS) == set(get_args(Cost))
 
 
 def test_aggregation_weights_the_end_and_the_way_there():

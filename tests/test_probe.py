@@ -7,16 +7,16 @@ import pandas as pd
 import pytest
 import torch
 
-from tdjepa import params
+from tdjepa.base.errors import UserError
+from tdjepa.base.streams import stream
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.slices import ceiling_slice, collect_slice, probe_slice
 from tdjepa.data.store import Store
-from tdjepa.diagnostics import ceiling, probe
 from tdjepa.envs.base import make
-from tdjepa.errors import UserError
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.mining import split
-from tdjepa.params import ENVS
 from tdjepa.planning import mpc
-from tdjepa.streams import stream
+from tdjepa.steps import ceiling, probe
 
 
 class Seer:
@@ -71,7 +71,7 @@ def test_the_kernel_reads_what_is_bent_and_a_line_does_not():
 
 @pytest.mark.parametrize("method", ["tdjepa", "lewm"])
 def test_a_probe_of_a_training_is_written_and_the_same_twice(smoke, data, trained, tmp_path, method):
-    cfg = params.probe_slice(smoke, "two_room", method, 3072)
+    cfg = probe_slice(smoke, "two_room", method, 3072)
     checkpoint = trained / method / "epoch_02.safetensors"
     for name in ("a", "b"):
         probe.run(cfg, data / "episodes.h5", data / "mined/split.json", checkpoint, tmp_path / f"{name}.json")
@@ -122,13 +122,13 @@ def test_angles_are_compared_around_the_circle():
 
 
 def cell_of(smoke, name, refinements, **planner):
-    (cell,) = params.ceiling_slice(smoke, name).cells
+    (cell,) = ceiling_slice(smoke, name).cells
     planner = cell.planner.model_copy(update=planner)
     return cell.model_copy(update={"planner": planner, "refinements": refinements})
 
 
 def collect_few(smoke, name):
-    cfg = params.collect_slice(smoke, name)
+    cfg = collect_slice(smoke, name)
     data = cfg.data.model_copy(update={"episodes": 1, "max_steps": 60})
     return cfg.model_copy(update={"data": data, "min_length": 45})
 
@@ -160,7 +160,7 @@ def test_better_search_gets_nearer_with_the_true_simulator(smoke):
 
 
 def test_the_ceiling_gives_rows_that_statistics_read(smoke, data, tmp_path):
-    cfg = params.ceiling_slice(smoke, "two_room")
+    cfg = ceiling_slice(smoke, "two_room")
     files = (data / "episodes.h5", data / "mined/split.json", data / "mined/test.json", tmp_path / "ceiling.parquet")
     table = ceiling.run(cfg, *files)
     assert len(table) == smoke.diagnose.ceiling_pairs["two_room"]
@@ -178,4 +178,4 @@ def test_the_ceiling_gives_rows_that_statistics_read(smoke, data, tmp_path):
 def test_an_environment_without_ceiling_pairs_has_none(smoke):
     without = smoke.diagnose.model_copy(update={"ceiling_pairs": {}})
     with pytest.raises(UserError, match="diagnose.ceiling_pairs: has no entry for cube"):
-        params.ceiling_slice(smoke.model_copy(update={"diagnose": without}), "cube")
+        ceiling_slice(smoke.model_copy(update={"diagnose": without}), "cube")

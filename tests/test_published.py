@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from conftest import ROOT
-from tdjepa import params
+from tdjepa.config.load import load
+from tdjepa.config.records.base import ENVS
 from tdjepa.evidence import paired, published, summary
-from tdjepa.params import ENVS
-from tdjepa.render import recipe
+from tdjepa.report import recipe_text as recipe
 
 SOURCE = published.load()
 WITH_RATES = [cell for cell in SOURCE["cells"] if "rates" in cell]
@@ -137,7 +137,7 @@ def test_rank_correlations_come_out_as_printed():
 
 
 def test_the_paper_scale_is_the_published_protocol():
-    p = params.load(ROOT / "params.yaml", "paper")
+    p = load(ROOT / "params.yaml", "paper")
     assert list(p.evaluate.plan_seeds) == SOURCE["plan_seeds"]
     assert p.train_seeds[0] == SOURCE["train_seed"]
     assert p.evaluate.episodes == SOURCE["episodes"]

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tdjepa import torchvision_shim
-from tdjepa.data import collect
+from tdjepa.base import torchvision_shim
+from tdjepa.base.streams import stream
+from tdjepa.config.records.data import PushTData
+from tdjepa.config.slices import CollectSlice
 from tdjepa.data.store import Store
 from tdjepa.envs import push_t, push_t_expert, push_t_physics
 from tdjepa.envs.base import make
-from tdjepa.params import CollectSlice, PushTData
-from tdjepa.streams import stream
+from tdjepa.steps import collect
 
 torchvision_shim.ensure()
 with warnings.catch_warnings():

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tdjepa import torchvision_shim
-from tdjepa.data import collect
+from tdjepa.base import torchvision_shim
+from tdjepa.base.streams import stream
+from tdjepa.config.records.data import ReacherData
+from tdjepa.config.slices import CollectSlice
 from tdjepa.data.store import Store
 from tdjepa.envs import gl, reacher
 from tdjepa.envs.base import make
-from tdjepa.params import CollectSlice, ReacherData
-from tdjepa.streams import stream
+from tdjepa.steps import collect
 
 needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
 

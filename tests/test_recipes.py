@@ -4,15 +4,18 @@ import pytest
 
 from conftest import ROOT
 from synthetic import outcomes, write
-from tdjepa import layout, params, recipes
+from tdjepa.base.errors import UserError
 from tdjepa.cli import main
-from tdjepa.errors import UserError
+from tdjepa.config.load import load
+from tdjepa.config.slices import evaluate_slice
 from tdjepa.evidence import judge
+from tdjepa.steps import paths as layout
+from tdjepa.tools import recipes
 
 
 @pytest.fixture
 def p():
-    smoke = params.load(ROOT / "params.yaml", "smoke")
+    smoke = load(ROOT / "params.yaml", "smoke")
     run = {"envs": ("two_room",), "methods_run": ("tdjepa", "lewm", "tdjepa_no_hinge"), "train_seeds": (3072, 3073)}
     return smoke.model_copy(update=run)
 
@@ -65,11 +68,11 @@ def test_the_docs_have_a_place_for_the_table(tmp_path, monkeypatch, capsys):
 
 
 def test_every_method_has_a_curve_with_the_cost_it_plans_with():
-    desk = params.load(ROOT / "params.yaml", "desk")
+    desk = load(ROOT / "params.yaml", "desk")
     early = [epoch for epoch in desk.evaluate.curve_epochs if epoch != desk.train.epochs]
 
     def curves(env, method, seed=desk.train_seeds[0]):
-        cells = params.evaluate_slice(desk, env, method, seed).cells
+        cells = evaluate_slice(desk, env, method, seed).cells
         found = {}
         for cell in cells:
             if cell.epoch != desk.train.epochs:

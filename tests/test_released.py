@@ -13,11 +13,13 @@ import torch
 import library  # first: it lets torchvision, which transformers imports, load beside a CPU torch
 from conftest import ROOT
 from synthetic import write_episodes
-from tdjepa import params
-from tdjepa.artefacts import card_path, read_json, sha256
+from tdjepa.base.artefacts import card_path, read_json, sha256
+from tdjepa.base.errors import UserError
 from tdjepa.cli import main
+from tdjepa.config.load import load
+from tdjepa.config.parse import parse
+from tdjepa.config.slices import train_slice
 from tdjepa.data import store
-from tdjepa.errors import UserError
 from tdjepa.model import checkpoint, released
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
@@ -114,7 +116,7 @@ def place(tmp_path_factory):
 
 @functools.cache
 def slice_(method="lewm"):
-    return params.train_slice(params.load(ROOT / "params.yaml", "paper"), "two_room", method, 0)
+    return train_slice(load(ROOT / "params.yaml", "paper"), "two_room", method, 0)
 
 
 def run(place, source, out, **more):
@@ -168,7 +170,7 @@ def test_a_frame_without_contrast_gives_the_same_embedding(tmp_path):
 
 
 def parsed(cfg):
-    return params.parse(released.Config, cfg, "config.json")
+    return parse(released.Config, cfg, "config.json")
 
 
 @pytest.mark.parametrize("style", released.STYLES)

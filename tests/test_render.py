@@ -7,26 +7,21 @@ import pytest
 
 from conftest import ROOT
 from synthetic import everything, results
-from tdjepa import params
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config import runs
+from tdjepa.config.load import load, resolve
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.runs import diagnosed_epochs
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence import claims, judge, published
-from tdjepa.params import ENVS
-from tdjepa.render import (
-    captions,
-    collected,
-    figures,
-    inputs,
-    numbers,
-    own_tables,
-    planning_figures,
-    recipe,
-    summary,
-    tables,
-    texts,
-)
-from tdjepa.render.labels import method_label, planned_cost
-from tdjepa.render.run import render
-from tdjepa.render.table import Strong, Table, latex
+from tdjepa.report import captions, figures, inputs, numbers, planning_figures, summary, tables
+from tdjepa.report import extra_tables as own_tables
+from tdjepa.report import gather as collected
+from tdjepa.report import phrases as texts
+from tdjepa.report import recipe_text as recipe
+from tdjepa.report.labels import method_label, planned_cost
+from tdjepa.report.render import render
+from tdjepa.report.table import Strong, Table, latex
 
 NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "aliasing": []}
 TABLES = {build.__name__: build for build in tables.ALL}
@@ -35,7 +30,7 @@ FIGURES = tuple(figures.ALL)
 
 @pytest.fixture(scope="module")
 def p():
-    desk = params.load(ROOT / "params.yaml", "desk")
+    desk = load(ROOT / "params.yaml", "desk")
     return desk.model_copy(update={"envs": ("two_room",), "methods_run": ("tdjepa", "lewm")})
 
 
@@ -284,7 +279,7 @@ def test_the_ablations_have_an_icem_column_and_never_another_solvers_cell(whole)
 
 
 def test_methods_on_fewer_plan_seeds_are_said_where_they_stand(whole, p):
-    planned, few = (len(p.plan_seeds_of(m)) for m in ("tdjepa", "tdjepa_continued"))
+    planned, few = (len(runs.plan_seeds_of(p, m)) for m in ("tdjepa", "tdjepa_continued"))
     assert few < planned  # at desk
     everybody = whole.params.model_copy(update={"methods_run": ("tdjepa", "tdjepa_continued")})
     both = f"{few} or {planned} plan seeds"
@@ -310,7 +305,7 @@ def test_the_main_caption_says_whose_runs_the_other_rc_aux_has(p):
 
 def test_the_recipe_in_words_is_the_parameters(p):
     """Exceptions are named where they are: an environment, a method, or one in the other."""
-    raw = params.read_yaml(ROOT / "params.yaml")
+    raw = read_yaml(ROOT / "params.yaml")
     raw["scales"]["desk"]["train"] |= {"steps_per_epoch": 85, "lr": 0.002}
     raw["scales"]["desk"]["model"] |= {"latent": 32, "normalisation": "whitened"}
     raw["scales"]["desk"]["recipes"] = [
@@ -319,7 +314,7 @@ def test_the_recipe_in_words_is_the_parameters(p):
         {"when": {"env": "push_t"}, "train": {"lr": 0.0015}},
         {"when": {"method": "lewm"}, "train": {"step_factor": 2.5}, "model": {"predictor": {"dropout": 0.2}}},
     ]
-    desk = params.resolve(raw, "desk").model_copy(update={"envs": ENVS, "methods_run": ("tdjepa", "lewm")})
+    desk = resolve(raw, "desk").model_copy(update={"envs": ENVS, "methods_run": ("tdjepa", "lewm")})
     found = recipe.texts(desk)
     assert found["Latent"] == "32, for TD-JEPA in Reacher 10"
     assert found["Patch"] == "16"
@@ -334,7 +329,7 @@ def test_the_recipe_in_words_is_the_parameters(p):
     one = desk.model_copy(update={"envs": ("two_room",), "methods_run": ("lewm",)})
     assert "dropout 0.2 (0.1)" in recipe.texts(one)["Recipe"]
     assert "people" not in recipe.texts(one)["DataOrigin"]
-    paper = params.load(ROOT / "params.yaml", "paper").model_copy(update={"envs": ("two_room", "cube")})
+    paper = load(ROOT / "params.yaml", "paper").model_copy(update={"envs": ("two_room", "cube")})
     assert recipe.texts(paper)["DataOrigin"] == "those of Two-Room and OGB-Cube are the released ones"
     assert recipe.texts(paper)["StepFactor"].startswith("LeWM takes as many epochs as TD-JEPA")
     assert recipe.steps(paper, "lewm") == "every window once"
@@ -477,7 +472,7 @@ def test_a_bad_input_is_named(p, tmp_path, kind):
 
 
 def test_the_table_of_ranks_follows_the_epochs(found, p):
-    first, second, *_, last = params.diagnosed_epochs(p)
+    first, second, *_, last = diagnosed_epochs(p)
     ranks = [
         {**key, "method": "lewm", "measure": "l2", "split": "all", "rho": rho, "n": 80}
         for epoch, rho in ((first, 0.25), (last, 0.75))

@@ -14,16 +14,23 @@ import pytest
 
 from children import Child
 from conftest import ROOT
-from tdjepa import cli, health, params, snapshot, training
-from tdjepa.errors import UserError
+from tdjepa import cli
+from tdjepa.base import snapshot
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import resolve
+from tdjepa.config.records.model import Runtime
+from tdjepa.config.slices import slice_json, train_slice
+from tdjepa.config.yaml_file import read_yaml
+from tdjepa.steps import health
+from tdjepa.steps import train as training
 
-RUNTIME = params.Runtime(snapshot_every=4, reader_workers=0, memory_mb=50)
+RUNTIME = Runtime(snapshot_every=4, reader_workers=0, memory_mb=50)
 
 
 @pytest.fixture(scope="module")
 def job(smoke, data):
     """A training of 3 epochs of 10 steps, with dropout and accumulation. -> (slice, episodes, split)"""
-    cfg = params.train_slice(smoke, "two_room", "tdjepa", 5)
+    cfg = train_slice(smoke, "two_room", "tdjepa", 5)
     predictor = cfg.model.predictor.model_copy(update={"dropout": 0.1})
     model = cfg.model.model_copy(update={"predictor": predictor})
     train = cfg.train.model_copy(update={"epochs": 3, "steps_per_epoch": 10, "accumulate": 2, "batch": 4})
@@ -130,9 +137,7 @@ def test_killed_at_every_file_that_is_written(job, undisturbed, tmp_path, status
 def test_snapshots_and_readers_change_nothing(job, undisturbed, tmp_path):
     for runtime in ((1, 0, 50), (1000, 2, 80)):
         out = tmp_path / str(runtime)
-        training.run(
-            *job, out, params.Runtime(snapshot_every=runtime[0], reader_workers=runtime[1], memory_mb=runtime[2])
-        )
+        training.run(*job, out, Runtime(snapshot_every=runtime[0], reader_workers=runtime[1], memory_mb=runtime[2]))
         assert contents(out) == undisturbed
 
 
@@ -156,7 +161,7 @@ def test_health_is_judged_over_all_steps_however_often_it_is_stopped(job, tmp_pa
 
 def command_line(job, out) -> list[str]:
     cfg, episodes, split = job
-    argv = ["train", "--slice", params.slice_json(cfg), "--episodes", str(episodes), "--split", str(split)]
+    argv = ["train", "--slice", slice_json(cfg), "--episodes", str(episodes), "--split", str(split)]
     return [*argv, "--out", str(out), "--snapshot-every", "1000", "--memory-mb", "50"]
 
 
@@ -237,16 +242,16 @@ def test_a_damaged_snapshot_is_not_continued(job, undisturbed, tmp_path):
 
 def test_the_shipped_limits_stop_a_collapse_and_let_sigreg_pass(smoke, data, tmp_path):
     """Without SIGReg and with targets that follow, a constant latent predicts itself; with it, the same training is healthy."""
-    raw = params.read_yaml(ROOT / "params.yaml")
+    raw = read_yaml(ROOT / "params.yaml")
     assert "health" not in str(raw["scales"])  # every scale takes the limits that are tested here
     method = {"label": "targets that follow", "window": 4, "head": "none", "costs": ["l2"]}
     one_step = {"one_step": {"weight": 1.0, "targets": "attached"}}
     sigreg = {"sigreg": {"weight": 1.5, "directions": 16, "knots": 17}}  # at 8 windows as 0.09 at the published 128
     raw["methods"] |= {"doomed": {**method, "terms": one_step}, "saved": {**method, "terms": one_step | sigreg}}
-    p = params.resolve(raw, "smoke")
+    p = resolve(raw, "smoke")
 
     def train(name):
-        cfg = params.train_slice(p, "two_room", name, 1)
+        cfg = train_slice(p, "two_room", name, 1)
         cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": 60, "lr": 2e-2})})
         return training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / name)
 
@@ -259,7 +264,7 @@ def test_the_shipped_limits_stop_a_collapse_and_let_sigreg_pass(smoke, data, tmp
 
 
 def test_gradients_that_stay_huge_stop_the_training(smoke, data, tmp_path):
-    cfg = params.train_slice(smoke, "two_room", "lewm", 1)
+    cfg = train_slice(smoke, "two_room", "lewm", 1)
     one_step = cfg.method.terms.one_step.model_copy(update={"weight": 1e9})
     terms = cfg.method.terms.model_copy(update={"one_step": one_step})
     update = {"method": cfg.method.model_copy(update={"terms": terms})}

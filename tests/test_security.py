@@ -17,9 +17,10 @@ import pytest
 
 import announce
 from conftest import ROOT
-from tdjepa import params
+from tdjepa.base.errors import UserError
 from tdjepa.cli import main
-from tdjepa.errors import UserError
+from tdjepa.config.load import load, resolve
+from tdjepa.config.yaml_file import read_yaml
 
 FORBIDDEN = {
     *(
@@ -124,22 +125,22 @@ def test_names_from_a_shell_cannot_leave_their_folders(name, tmp_path, monkeypat
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/b", "A", "x y", "x;y", "", "x\n", "é", "con.txt", "a" * 50])
 def test_names_in_parameters_cannot_leave_their_folders(name):
-    raw = params.read_yaml(ROOT / "params.yaml")
+    raw = read_yaml(ROOT / "params.yaml")
     raw["scales"]["smoke"]["methods"][name] = raw["methods"]["lewm"]
     raw["scales"]["smoke"]["methods_run"] = [name]
     raw["scales"]["smoke"]["evaluate"]["sweeps"][name] = raw["evaluate"]["sweeps"]["blend"]
     raw["scales"][name] = raw["scales"]["smoke"]
     for scale in filter(None, ("smoke", name)):  # no scale means the one of the file
         with pytest.raises(UserError, match=r"should match pattern|must be one of"):
-            params.resolve(raw, scale)
+            resolve(raw, scale)
 
 
 @pytest.mark.parametrize("label", ["", "a\nb", "$\\frac$", "x" * 101, "\x1b[31m", "a\\input{b}"])
 def test_a_label_is_one_plain_line(label):
-    raw = params.read_yaml(ROOT / "params.yaml")
+    raw = read_yaml(ROOT / "params.yaml")
     raw["methods"]["lewm"]["label"] = label
     with pytest.raises(UserError, match=r"methods\.lewm\.label"):
-        params.resolve(raw, "smoke")
+        resolve(raw, "smoke")
 
 
 class Bomb:
@@ -152,12 +153,12 @@ class Bomb:
 
 def readers():
     """Everything that opens a file which somebody may have given, by the name of such a file."""
-    from tdjepa.artefacts import read_json, verified
+    from tdjepa.base.artefacts import read_json, verified
     from tdjepa.data.chunked import open_store
-    from tdjepa.diagnostics.run import held_out
     from tdjepa.evidence import alignment, bands, claims, rows
     from tdjepa.model import checkpoint
     from tdjepa.model.released import read_tensors
+    from tdjepa.steps.diagnose import held_out
 
     return {
         "episodes.h5": open_store,
@@ -165,7 +166,7 @@ def readers():
         "measured.parquet": lambda path: alignment.read([path]),
         "pairs.parquet": held_out,
         "manifest.json": read_json,
-        "params.yaml": params.load,
+        "params.yaml": load,
         "claims.yaml": claims.read,
         "bands.yaml": bands.read,
         "x.card.json": lambda path: verified(path.with_name("x")),
@@ -176,7 +177,7 @@ def readers():
 
 
 def test_a_pickle_under_any_name_is_refused_and_not_run(tmp_path):
-    from tdjepa.artefacts import card_path, sha256
+    from tdjepa.base.artefacts import card_path, sha256
 
     (tmp_path / "x").write_text("x")
     owned = tmp_path / "owned"
@@ -201,8 +202,8 @@ def test_a_pickle_under_any_name_is_refused_and_not_run(tmp_path):
 def test_a_journal_and_a_snapshot_are_no_way_in_either(tmp_path):
     import torch
 
-    from tdjepa import snapshot
-    from tdjepa.journal import Journal
+    from tdjepa.base import snapshot
+    from tdjepa.base.journal import Journal
 
     owned = tmp_path / "owned"
     (tmp_path / ".running").mkdir()

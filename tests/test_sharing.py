@@ -13,7 +13,7 @@ import yaml
 
 from clone import Clone
 from conftest import ROOT
-from tdjepa import params
+from tdjepa.config.yaml_file import read_yaml
 
 MINED = "data/smoke/mined/two_room/pairs.parquet"
 pipeline = pytest.mark.pipeline
@@ -206,10 +206,10 @@ def test_an_experiment_can_set_every_number(tmp_path):
 
     file = tmp_path / "params.yaml"
     file.write_text((ROOT / "params.yaml").read_text())
-    before = leaves(params.read_yaml(file))
+    before = leaves(read_yaml(file))
     changed = {place: value + 1 for place, value in before.items()}
     apply_overrides(file, [f"{'.'.join(place)}={value}" for place, value in changed.items()])
-    assert leaves(params.read_yaml(file)) == changed
+    assert leaves(read_yaml(file)) == changed
 
 
 def test_an_experiment_can_set_every_list(tmp_path):
@@ -217,8 +217,8 @@ def test_an_experiment_can_set_every_list(tmp_path):
 
     file = tmp_path / "params.yaml"
     file.write_text((ROOT / "params.yaml").read_text())
-    expected = params.read_yaml(file)
+    expected = read_yaml(file)
     expected["scales"]["desk"].update(methods_run=["lewm"], envs=["reacher"], train_seeds=[1])
     overrides = {"methods_run": "[lewm]", "envs": "[reacher]", "train_seeds": "[1]"}
     apply_overrides(file, [f"scales.desk.{name}={value}" for name, value in overrides.items()])
-    assert params.read_yaml(file) == expected
+    assert read_yaml(file) == expected

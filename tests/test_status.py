@@ -8,8 +8,8 @@ from datetime import datetime
 
 import pytest
 
-from tdjepa import status
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.tools import status
 
 SNAKEFILE = """
 rule all:

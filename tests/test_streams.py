@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from tdjepa.streams import seed_of, stream, torch_stream
+from tdjepa.base.streams import seed_of, stream, torch_stream
 
 
 def test_same_name_same_numbers_other_name_other_numbers():

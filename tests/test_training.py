@@ -9,14 +9,17 @@ import pytest
 import torch
 
 from conftest import ROOT
-from tdjepa import params, training
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import load, resolve
+from tdjepa.config.slices import train_slice
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.model import checkpoint
+from tdjepa.steps import train as training
 
 
 def test_two_trainings_are_byte_equal_and_other_seeds_are_not(smoke, data, trained, tmp_path):
     for seed in (3072, 3073):
-        cfg = params.train_slice(smoke, "two_room", "tdjepa", seed)
+        cfg = train_slice(smoke, "two_room", "tdjepa", seed)
         training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / str(seed))
     for name in ("epoch_01.safetensors", "epoch_02.safetensors", "epoch_02.card.json", "curve.csv"):
         assert (tmp_path / "3072" / name).read_bytes() == (trained / "tdjepa" / name).read_bytes()
@@ -26,7 +29,7 @@ def test_two_trainings_are_byte_equal_and_other_seeds_are_not(smoke, data, train
 
 
 def test_the_loss_falls(smoke, data, tmp_path):
-    cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
+    cfg = train_slice(smoke, "two_room", "tdjepa", 1)
     longer = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": 60, "lr": 3e-3})})
     training.run(longer, data / "episodes.h5", data / "mined/split.json", tmp_path)
     curve = list(csv.DictReader((tmp_path / "curve.csv").read_text().splitlines()))
@@ -38,16 +41,14 @@ def test_the_loss_falls(smoke, data, tmp_path):
 
 
 def test_accumulation_keeps_the_number_of_optimiser_steps(smoke, data, tmp_path):
-    cfg = params.train_slice(smoke, "two_room", "lewm", 1)
+    cfg = train_slice(smoke, "two_room", "lewm", 1)
     cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"accumulate": 2, "batch": 4})})
     last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
     assert last["step"] == cfg.train.epochs * cfg.train.steps_per_epoch
 
 
 def test_schedule_warms_up_linearly_and_ends_at_its_share():
-    train = params.load(ROOT / "params.yaml", "paper").train.model_copy(
-        update={"final_lr": 0.1, "lr": 1.0, "warmup": 0.1}
-    )
+    train = load(ROOT / "params.yaml", "paper").train.model_copy(update={"final_lr": 0.1, "lr": 1.0, "warmup": 0.1})
     rates = [training.learning_rate(train, step, 100) for step in range(100)]
     assert rates[:10] == pytest.approx([(k + 1) / 10 for k in range(10)])
     assert all(a > b for a, b in zip(rates[10:], rates[11:], strict=False))
@@ -74,7 +75,7 @@ def test_normalisation_comes_from_training_episodes_alone(smoke, data, trained):
 
 
 def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_path):
-    raw = params.read_yaml(ROOT / "params.yaml")
+    raw = read_yaml(ROOT / "params.yaml")
     raw["methods"]["mine"] = {
         "label": "a new one",
         "window": 6,
@@ -85,14 +86,14 @@ def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_pat
         },
         "costs": ["d_psi"],
     }
-    cfg = params.train_slice(params.resolve(raw, "smoke"), "two_room", "mine", 1)
+    cfg = train_slice(resolve(raw, "smoke"), "two_room", "mine", 1)
     last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
     assert {"rollout", "temporal"} <= set(last)
     assert not {"one_step", "sigreg"} & set(last)
 
 
 def test_bad_input_stops_before_training(smoke, data, tmp_path):
-    cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
+    cfg = train_slice(smoke, "two_room", "tdjepa", 1)
 
     def attempt(episodes=data / "episodes.h5", split=data / "mined/split.json", cfg=cfg):
         training.run(cfg, episodes, split, tmp_path / "out")
@@ -114,7 +115,7 @@ def test_bad_input_stops_before_training(smoke, data, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_says_what_to_change(smoke, data, tmp_path):
-    cfg = params.train_slice(smoke, "two_room", "tdjepa", 1)
+    cfg = train_slice(smoke, "two_room", "tdjepa", 1)
     wild = cfg.model_copy(
         update={"train": cfg.train.model_copy(update={"lr": 1e18, "warmup": 0.0, "steps_per_epoch": 20})}
     )

@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from library import ExpertPolicy, TwoRoomEnv
+from tdjepa.base.streams import stream
 from tdjepa.envs import two_room
 from tdjepa.envs.base import make
-from tdjepa.streams import stream
 
 
 @pytest.fixture(scope="module")

@@ -152,13 +152,13 @@ def test_touch_does_nothing(clone, files):
 def test_changed_source_reruns_its_consumers(clone):
     for file, jobs in {
         "src/tdjepa/evidence/bootstrap.py": REPORT,
-        "src/tdjepa/render/pdf.py": {"paper"},
+        "src/tdjepa/report/pdf.py": {"paper"},
         "src/tdjepa/render/page/page.css": {"page"},
         "src/tdjepa/render/captions.yaml": {"tables", "page", "paper"},
-        "src/tdjepa/render/pipeline.py": {"figures", "page", "paper"},
+        "src/tdjepa/report/pipeline.py": {"figures", "page", "paper"},
         "paper/claims.yaml": {"claims", "page"} | RENDER - {"figures"},
         "paper/main.tex": {"paper"},
-        "src/tdjepa/training.py": TRAIN | AFTER_TRAINING,
+        "src/tdjepa/steps/train.py": TRAIN | AFTER_TRAINING,
     }.items():
         text = (clone.path / file).read_text()
         (clone.path / file).write_text(f"{text}\n")

@@ -7,25 +7,27 @@ from pathlib import Path
 
 import yaml
 
-from tdjepa import params
-from tdjepa.errors import UserError
-from tdjepa.status import expected_text
+from tdjepa.base.errors import UserError
+from tdjepa.config.load import resolve
+from tdjepa.config.params import Params
+from tdjepa.config.yaml_file import read_yaml
+from tdjepa.tools.status import expected_text
 
 
 def readable(path: str) -> None:
     """End the run if the file is missing or no YAML; Snakemake's own message does not name the line."""
     try:
-        params.read_yaml(path)
+        read_yaml(path)
     except UserError as error:
         _refuse(error)
 
 
-def parameters(config: dict) -> params.Params:
+def parameters(config: dict) -> Params:
     """The checked parameters. The other scales are checked too: better now than on the cluster."""
     try:
-        chosen = params.resolve(config)
+        chosen = resolve(config)
         for scale in config["scales"]:
-            params.resolve(config, scale, f"params.yaml, scale {scale}")
+            resolve(config, scale, f"params.yaml, scale {scale}")
     except UserError as error:
         _refuse(error)
     return chosen
@@ -75,7 +77,7 @@ python() {{
 """
 
 
-def start(p: params.Params, workflow) -> None:
+def start(p: Params, workflow) -> None:
     """Which scale, how many jobs, how long."""
     jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.norun]
     if not workflow.local_exec:
@@ -94,11 +96,11 @@ def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def finish(p: params.Params, workflow) -> None:
+def finish(p: Params, workflow) -> None:
     """The results on one screen, if this run was asked for them."""
     if not any(job.rule.name == "tables" for job in workflow.dag.jobs):
         return
-    from tdjepa.render import collected
+    from tdjepa.report import gather as collected
 
     try:
         collected.show(p)

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from phases import PHASES
 from sources import LEDGER, sources, texts
-from tdjepa.params import ENVS
+from tdjepa.config.records.base import ENVS
 
 SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
     "collect": ("envs", "collect", "fetch", "mine"),

@@ -10,9 +10,12 @@ from pathlib import PurePath
 
 from snakemake.io import ancient
 
-from tdjepa import layout
-from tdjepa.artefacts import card_path
-from tdjepa.params import Params, diagnosed_epochs, evaluate_slice
+from tdjepa.base.artefacts import card_path
+from tdjepa.config import runs
+from tdjepa.config.params import Params
+from tdjepa.config.runs import diagnosed_epochs
+from tdjepa.config.slices import evaluate_slice
+from tdjepa.steps import paths as layout
 
 PHASES = ("collect", "mine", "train", "evaluate", "judge", "render", "page", "paper")
 MINED = ("split.json", "validation.json", "test.json", "pairs.parquet")
@@ -104,7 +107,7 @@ class Files:
         return [
             (name, env, method, seed)
             for name, sweep in self.p.evaluate.sweeps.items()
-            for env, method, seed in self.p.trainings()
+            for env, method, seed in runs.trainings(self.p)
             if env in sweep.envs and method in sweep.methods and seed in self.p.train_seeds[: sweep.train_seeds]
         ]
 
@@ -132,11 +135,11 @@ class Files:
 
     def _each(self, *patterns: str) -> list[str]:
         """The patterns filled in for every training of the scale."""
-        return [f.format(env=env, method=m, seed=s) for env, m, s in self.p.trainings() for f in patterns]
+        return [f.format(env=env, method=m, seed=s) for env, m, s in runs.trainings(self.p) for f in patterns]
 
     def _diagnosed(self, *names: str) -> list[str]:
         return [
-            str(layout.diagnostic(self.scale, *training, name)) for training in self.p.diagnosed() for name in names
+            str(layout.diagnostic(self.scale, *training, name)) for training in runs.diagnosed(self.p) for name in names
         ]
 
     def _per_env(self, *patterns: str) -> list[str]:

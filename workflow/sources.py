@@ -1,4 +1,4 @@
-"""Which source files a verb depends on (tdjepa/closure.py finds them): inputs of the verb's rule.
+"""Which source files a verb depends on (tdjepa/base/source_files.py finds them): inputs of the verb's rule.
 
 So an edited file reruns its consumers and no others (checksums: `touch` does nothing).
 """
@@ -7,26 +7,26 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-from tdjepa.closure import closure  # noqa: E402
+from tdjepa.base.source_files import closure  # noqa: E402
 
 VERBS = {  # verb -> the module that does its work
-    "collect": "tdjepa.data.collect",
-    "fetch": "tdjepa.data.released",
-    "mine": "tdjepa.mining.mine",
-    "train": "tdjepa.training",
-    "evaluate": "tdjepa.evaluation",
-    "picture": "tdjepa.pictures",
-    "diagnose": "tdjepa.diagnostics.run",
-    "probe": "tdjepa.diagnostics.probe",
-    "ceiling": "tdjepa.diagnostics.ceiling",
+    "collect": "tdjepa.steps.collect",
+    "fetch": "tdjepa.steps.fetch",
+    "mine": "tdjepa.steps.mine",
+    "train": "tdjepa.steps.train",
+    "evaluate": "tdjepa.steps.evaluate",
+    "picture": "tdjepa.steps.pictures",
+    "diagnose": "tdjepa.steps.diagnose",
+    "probe": "tdjepa.steps.probe",
+    "ceiling": "tdjepa.steps.ceiling",
     "judge": "tdjepa.evidence.judge",
     "claims": "tdjepa.evidence.claims",
-    "render": "tdjepa.render.collected",  # gathers the inputs; what is made of them is imported by name:
-    "tables": "tdjepa.render.tables",
-    "figures": "tdjepa.render.figures",
-    "numbers": "tdjepa.render.numbers",
-    "page": "tdjepa.render.page.run",
-    "paper": "tdjepa.render.pdf",
+    "render": "tdjepa.report.gather",  # gathers the inputs; what is made of them is imported by name:
+    "tables": "tdjepa.report.tables",
+    "figures": "tdjepa.report.figures",
+    "numbers": "tdjepa.report.numbers",
+    "page": "tdjepa.report.page.build",
+    "paper": "tdjepa.report.pdf",
 }
 
 

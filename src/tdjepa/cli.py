@@ -11,8 +11,9 @@ import sys
 import threading
 from pathlib import Path
 
-from tdjepa import __version__, spent, verbs
-from tdjepa.errors import Stopped, UserError
+from tdjepa import __version__, verbs
+from tdjepa.base.errors import Stopped, UserError
+from tdjepa.tools import time_spent as spent
 
 AGAIN = 75  # EX_TEMPFAIL: the workflow starts the job again
 

@@ -6,25 +6,25 @@ Heavy imports happen inside the verbs, so that `tdjepa --help` stays instant.
 import json
 from pathlib import Path
 
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
 
 
 def _params(args):
-    from tdjepa import params
+    from tdjepa.config.load import load
 
-    return params.load(args.params, args.scale)
+    return load(args.params, args.scale)
 
 
 def _slice(args, record, make):
     """The job's parameters: from --slice if given, else cut out of params.yaml. -> (slice, scale or None)"""
-    from tdjepa import params
+    from tdjepa.config.parse import parse
 
     if args.slice:
         try:
             raw = json.loads(args.slice)
         except ValueError as error:
             raise UserError(f"--slice: not JSON ({error})") from None
-        return params.parse(record, raw, "--slice"), None
+        return parse(record, raw, "--slice"), None
     p = _params(args)
     _known(p, args)
     return make(p), p.scale
@@ -32,7 +32,7 @@ def _slice(args, record, make):
 
 def _known(p, args):
     """Names that become folders are checked against the parameters first."""
-    from tdjepa.params import ENVS
+    from tdjepa.config.records.base import ENVS
 
     if getattr(args, "env", None) is not None and args.env not in ENVS:
         raise UserError(f"--env {args.env}: must be one of {', '.join(ENVS)}")
@@ -59,10 +59,14 @@ def _done(**facts):
 
 
 def collect(args):
-    from tdjepa import layout, params
-    from tdjepa.data import collect
+    from tdjepa.config.slices import (
+        CollectSlice,
+        collect_slice,
+    )
+    from tdjepa.steps import collect
+    from tdjepa.steps import paths as layout
 
-    cfg, scale = _slice(args, params.CollectSlice, lambda p: params.collect_slice(p, args.env))
+    cfg, scale = _slice(args, CollectSlice, lambda p: collect_slice(p, args.env))
     out = _path(args.out, scale, scale and layout.episodes(scale, args.env), "--out")
     card = collect.run(cfg, out)
     shown = ("episodes", "rows", "length_mean", "success_share", "trivial_share", "sha256")
@@ -70,10 +74,15 @@ def collect(args):
 
 
 def fetch(args):
-    from tdjepa import layout, params
-    from tdjepa.data import released, source
+    from tdjepa.config.records import released as source
+    from tdjepa.config.slices import (
+        FetchSlice,
+        fetch_slice,
+    )
+    from tdjepa.steps import fetch as released
+    from tdjepa.steps import paths as layout
 
-    cfg, scale = _slice(args, params.FetchSlice, lambda p: params.fetch_slice(p, args.env))
+    cfg, scale = _slice(args, FetchSlice, lambda p: fetch_slice(p, args.env))
     out = _path(args.out, scale, scale and layout.episodes(scale, cfg.env), "--out")
     mirrors = tuple(args.mirror or _params(args).fetch.mirrors)
     card = released.run(
@@ -92,8 +101,8 @@ def fetch(args):
 
 
 def pack(args):
-    from tdjepa import layout
     from tdjepa.data import chunked
+    from tdjepa.steps import paths as layout
 
     p = _params(args)
     _known(p, args)
@@ -106,8 +115,8 @@ def pack(args):
 
 
 def sheet(args):
-    from tdjepa import layout
-    from tdjepa.data import sheet
+    from tdjepa.steps import paths as layout
+    from tdjepa.tools import contact_sheet as sheet
 
     p = _params(args)
     _known(p, args)
@@ -118,28 +127,39 @@ def sheet(args):
 
 
 def mine(args):
-    from tdjepa import layout, params
-    from tdjepa.mining import mine
+    from tdjepa.config.slices import (
+        MineSlice,
+        mine_slice,
+    )
+    from tdjepa.steps import mine
+    from tdjepa.steps import paths as layout
 
-    cfg, scale = _slice(args, params.MineSlice, lambda p: params.mine_slice(p, args.env))
+    cfg, scale = _slice(args, MineSlice, lambda p: mine_slice(p, args.env))
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, args.env), "--episodes")
     out = _path(args.out, scale, scale and layout.mined(scale, args.env, ""), "--out")
     _done(**mine.run(cfg, episodes, out), folder=out)
 
 
 def train(args):
-    from tdjepa import layout, params, training
-    from tdjepa.allocator import keep_memory
+    from tdjepa.base.allocator import keep_memory
+    from tdjepa.config.parse import parse
+    from tdjepa.config.records.model import Runtime
+    from tdjepa.config.slices import (
+        TrainSlice,
+        train_slice,
+    )
+    from tdjepa.steps import paths as layout
+    from tdjepa.steps import train as training
 
     keep_memory()
-    cfg, scale = _slice(args, params.TrainSlice, lambda p: params.train_slice(p, args.env, args.method, args.seed))
+    cfg, scale = _slice(args, TrainSlice, lambda p: train_slice(p, args.env, args.method, args.seed))
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, args.env), "--episodes")
     split = _path(args.split, scale, scale and layout.mined(scale, args.env, "split.json"), "--split")
     out = _path(args.out, scale, scale and layout.training(scale, args.env, args.method, args.seed), "--out")
     asked = {"snapshot_every": args.snapshot_every, "reader_workers": args.reader_workers, "memory_mb": args.memory_mb}
     runtime = training.DEFAULT_RUNTIME if scale is None else _params(args).runtime
     runtime = runtime.model_dump() | {name: value for name, value in asked.items() if value is not None}
-    runtime = params.parse(params.Runtime, runtime, "--")
+    runtime = parse(Runtime, runtime, "--")
     initial, before = args.initial, cfg.method.continues
     if before and scale and initial is None:
         initial = Path(layout.checkpoint(scale, cfg.env, before.method, cfg.seed, before.epoch))
@@ -147,14 +167,19 @@ def train(args):
 
 
 def evaluate(args):
-    from tdjepa import evaluation, layout, params
+    from tdjepa.config.slices import (
+        EvaluateSlice,
+        evaluate_slice,
+    )
+    from tdjepa.steps import evaluate as evaluation
+    from tdjepa.steps import paths as layout
 
     def make(p):
         if args.sweep and args.sweep not in p.evaluate.sweeps:
             raise UserError(f"--sweep {args.sweep}: must be one of evaluate.sweeps: {', '.join(p.evaluate.sweeps)}")
-        return params.evaluate_slice(p, args.env, args.method, 0 if args.method == "floors" else args.seed, args.sweep)
+        return evaluate_slice(p, args.env, args.method, 0 if args.method == "floors" else args.seed, args.sweep)
 
-    cfg, scale = _slice(args, params.EvaluateSlice, make)
+    cfg, scale = _slice(args, EvaluateSlice, make)
     method, env, floors = cfg.method_name, cfg.env, cfg.method_name == "floors"
     if floors and args.sweep:
         raise UserError(f"--sweep {args.sweep}: the floors do not plan, so they have no sweeps; leave it out")
@@ -183,9 +208,9 @@ def evaluate(args):
 
 
 def floors(args):
-    from tdjepa import floors
-    from tdjepa.params import ENVS
-    from tdjepa.render.collected import around, insert
+    from tdjepa.config.records.base import ENVS
+    from tdjepa.report.gather import around, insert
+    from tdjepa.tools import floors
 
     p, envs = _params(args), tuple(args.env or ENVS)
     if unknown := set(envs) - set(ENVS):
@@ -199,11 +224,14 @@ def floors(args):
 
 
 def picture(args):
-    from tdjepa import layout, params, pictures
-
-    cfg, scale = _slice(
-        args, params.EvaluateSlice, lambda p: params.evaluate_slice(p, args.env, args.method, args.seed)
+    from tdjepa.config.slices import (
+        EvaluateSlice,
+        evaluate_slice,
     )
+    from tdjepa.steps import paths as layout
+    from tdjepa.steps import pictures
+
+    cfg, scale = _slice(args, EvaluateSlice, lambda p: evaluate_slice(p, args.env, args.method, args.seed))
     env, place = cfg.env, (scale, cfg.env, cfg.method_name, cfg.seed)
     cost = args.cost or cfg.cells[0].cost
     if not args.cost and cfg.evaluate.protocol[env].deployed in (cell.cost for cell in cfg.cells):
@@ -218,11 +246,14 @@ def picture(args):
 
 
 def landscape(args):
-    from tdjepa import layout, params, pictures
-
-    cfg, scale = _slice(
-        args, params.EvaluateSlice, lambda p: params.evaluate_slice(p, args.env, args.method, args.seed)
+    from tdjepa.config.slices import (
+        EvaluateSlice,
+        evaluate_slice,
     )
+    from tdjepa.steps import paths as layout
+    from tdjepa.steps import pictures
+
+    cfg, scale = _slice(args, EvaluateSlice, lambda p: evaluate_slice(p, args.env, args.method, args.seed))
     place = (scale, cfg.env, cfg.method_name, cfg.seed)
     folder = _path(args.checkpoints, scale, scale and layout.training(*place), "--checkpoints")
     out = _path(args.out, scale, scale and layout.picture(*place, "landscape.pdf"), "--out")
@@ -234,12 +265,14 @@ def landscape(args):
 
 
 def diagnose(args):
-    from tdjepa import layout, params
-    from tdjepa.diagnostics import run
-
-    cfg, scale = _slice(
-        args, params.DiagnoseSlice, lambda p: params.diagnose_slice(p, args.env, args.method, args.seed)
+    from tdjepa.config.slices import (
+        DiagnoseSlice,
+        diagnose_slice,
     )
+    from tdjepa.steps import diagnose as run
+    from tdjepa.steps import paths as layout
+
+    cfg, scale = _slice(args, DiagnoseSlice, lambda p: diagnose_slice(p, args.env, args.method, args.seed))
     if args.checkpoint and len(args.checkpoint) != len(cfg.epochs):
         epochs = ", ".join(map(str, cfg.epochs))
         raise UserError(
@@ -259,10 +292,14 @@ def diagnose(args):
 
 
 def probe(args):
-    from tdjepa import layout, params
-    from tdjepa.diagnostics import probe
+    from tdjepa.config.slices import (
+        ProbeSlice,
+        probe_slice,
+    )
+    from tdjepa.steps import paths as layout
+    from tdjepa.steps import probe
 
-    cfg, scale = _slice(args, params.ProbeSlice, lambda p: params.probe_slice(p, args.env, args.method, args.seed))
+    cfg, scale = _slice(args, ProbeSlice, lambda p: probe_slice(p, args.env, args.method, args.seed))
     place = (scale, cfg.env, cfg.method_name, cfg.seed)
     facts = probe.run(
         cfg,
@@ -275,11 +312,16 @@ def probe(args):
 
 
 def ceiling(args):
-    from tdjepa import evaluation, layout, params
-    from tdjepa.diagnostics import ceiling
+    from tdjepa.config.slices import (
+        EvaluateSlice,
+        ceiling_slice,
+    )
     from tdjepa.envs.base import make
+    from tdjepa.steps import ceiling
+    from tdjepa.steps import evaluate as evaluation
+    from tdjepa.steps import paths as layout
 
-    cfg, scale = _slice(args, params.EvaluateSlice, lambda p: params.ceiling_slice(p, args.env))
+    cfg, scale = _slice(args, EvaluateSlice, lambda p: ceiling_slice(p, args.env))
     manifest = f"{cfg.evaluate.manifest}.json"
     table = ceiling.run(
         cfg,
@@ -293,10 +335,14 @@ def ceiling(args):
 
 
 def import_(args):
-    from tdjepa import layout, params
+    from tdjepa.config.slices import (
+        TrainSlice,
+        train_slice,
+    )
     from tdjepa.model import released
+    from tdjepa.steps import paths as layout
 
-    cfg, scale = _slice(args, params.TrainSlice, lambda p: params.train_slice(p, args.env, args.method, args.seed))
+    cfg, scale = _slice(args, TrainSlice, lambda p: train_slice(p, args.env, args.method, args.seed))
     episodes = _path(args.episodes, scale, scale and layout.episodes(scale, cfg.env), "--episodes")
     card = released.run_import(cfg, args.source, args.config, episodes, args.out, args.sha256)
     _done(source=card["source"], checked=card["checked"], parameters=card["parameters"]["all"], file=args.out)
@@ -314,11 +360,11 @@ ANYBODYS = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of any
 
 def _judged(args):
     """(parameters of judging, scale or None, rows files, pairs files) of `judge` and `claims`."""
-    from tdjepa import params
+    from tdjepa.config.records.evidence import Judge
 
     if args.slice is None and args.rows and args.out and not args.params.exists():
         args.slice = ANYBODYS
-    cfg, scale = _slice(args, params.Judge, lambda p: p.judge)
+    cfg, scale = _slice(args, Judge, lambda p: p.judge)
     if not args.rows and scale is None:
         raise UserError("--rows: needed beside --slice")
     found = Path("results", scale or "", "rows").rglob("[!.]*.parquet")  # those of sweeps lie a folder deeper
@@ -328,9 +374,9 @@ def _judged(args):
 
 
 def judge(args):
-    from tdjepa import layout
     from tdjepa.evidence import judge
     from tdjepa.evidence.rows import unused_columns
+    from tdjepa.steps import paths as layout
 
     cfg, scale, rows, pairs = _judged(args)
     out = _path(args.out, scale, scale and layout.evidence(scale, ""), "--out")
@@ -343,8 +389,8 @@ def judge(args):
 
 
 def claims(args):
-    from tdjepa import layout
     from tdjepa.evidence import claims
+    from tdjepa.steps import paths as layout
 
     cfg, scale, rows, pairs = _judged(args)
     out = _path(args.out, scale, scale and layout.evidence(scale, ""), "--out")
@@ -355,9 +401,9 @@ def claims(args):
 
 
 def verify(args):
-    from tdjepa import layout
-    from tdjepa.artefacts import read_json
+    from tdjepa.base.artefacts import read_json
     from tdjepa.evidence import bands, checksums
+    from tdjepa.steps import paths as layout
 
     p = _params(args)
     if args.bytes:
@@ -379,16 +425,16 @@ def verify(args):
 
 
 def render(args):
-    from tdjepa import params
-    from tdjepa.render import collected
+    from tdjepa.config.params import Params
+    from tdjepa.report import gather as collected
 
-    cfg, _ = _slice(args, params.Params, lambda p: p)
+    cfg, _ = _slice(args, Params, lambda p: p)
     _done(**collected.run(cfg, args.out, args.only))
 
 
 def paper(args):
-    from tdjepa import layout
-    from tdjepa.render import pdf
+    from tdjepa.report import pdf
+    from tdjepa.steps import paths as layout
 
     p = _params(args)
     out = args.out or Path(layout.paper(p.scale))
@@ -397,15 +443,15 @@ def paper(args):
 
 
 def page(args):
-    from tdjepa import params
-    from tdjepa.render.page import run
+    from tdjepa.config.params import Params
+    from tdjepa.report.page import build as run
 
-    cfg, _ = _slice(args, params.Params, lambda p: p)
+    cfg, _ = _slice(args, Params, lambda p: p)
     _done(**run.run(cfg, args.out, args.times))
 
 
 def summary(args):
-    from tdjepa.render import collected
+    from tdjepa.report import gather as collected
 
     p = _params(args)
     if args.readme:
@@ -419,8 +465,9 @@ def summary(args):
 
 
 def recipes(args):
-    from tdjepa import layout, recipes
-    from tdjepa.render.collected import around, insert
+    from tdjepa.report.gather import around, insert
+    from tdjepa.steps import paths as layout
+    from tdjepa.tools import recipes
 
     p = _params(args)
     if args.docs:
@@ -433,13 +480,14 @@ def recipes(args):
 
 
 def status(args):
-    from tdjepa import status
+    from tdjepa.tools import status
 
     status.run(_params(args))
 
 
 def cost(args):
-    from tdjepa import cost, spent
+    from tdjepa.tools import cost
+    from tdjepa.tools import time_spent as spent
 
     if args.spent and args.measure:
         raise UserError(
@@ -451,16 +499,16 @@ def cost(args):
 
 
 def doctor(args):
-    from tdjepa import doctor
+    from tdjepa.tools import doctor
 
     return doctor.run(_params(args))
 
 
 def check(args):
-    from tdjepa import params
+    from tdjepa.config.schema import schema
 
     if args.schema:
-        print(json.dumps(params.schema(), indent=1, sort_keys=True))
+        print(json.dumps(schema(), indent=1, sort_keys=True))
         return
     p = _params(args)
     _done(scale=p.scale, envs=", ".join(p.envs), methods=", ".join(p.methods_run), train_seeds=str(list(p.train_seeds)))
@@ -472,4 +520,4 @@ def bench(args):
     options = {name: value for name, value in (("env", args.env), ("size", args.size)) if value is not None}
     for name in options.keys() - {"collect": {"env"}, "train": {"size"}, "plan": {"size"}}.get(args.name, set()):
         raise UserError(f"--{name}: bench {args.name} does not take it; leave it out")
-    print(json.dumps(importlib.import_module(f"tdjepa.bench.{args.name}").run(**options)))
+    print(json.dumps(importlib.import_module(f"tdjepa.tools.bench.{args.name}").run(**options)))

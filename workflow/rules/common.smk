@@ -13,7 +13,7 @@ import phases
 import provenance
 from sources import LEDGER, sources, texts
 from tdjepa import layout, params as tdjepa_params
-from tdjepa.artefacts import card_path
+from tdjepa.base.artefacts import card_path
 
 announce.readable("params.yaml")
 

@@ -13,9 +13,9 @@ import tempfile
 import unicodedata
 from pathlib import Path, PurePosixPath
 
-from tdjepa.data.source import Limits
-from tdjepa.errors import UserError
-from tdjepa.progress import progress
+from tdjepa.base.errors import UserError
+from tdjepa.base.progress import progress
+from tdjepa.config.records.released import Limits
 
 BLOCK = 1 << 20
 HEADERS = 1 << 20  # bytes that may lie between two members; tarfile holds them in memory

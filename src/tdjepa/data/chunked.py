@@ -31,11 +31,11 @@ import hdf5plugin  # registers LZ4 with HDF5
 import numpy as np
 import pyarrow
 
-from tdjepa.artefacts import publish, sweep, verified, write_card
+from tdjepa.base.artefacts import publish, sweep, verified, write_card
+from tdjepa.base.errors import UserError
+from tdjepa.base.progress import progress
 from tdjepa.data import store
 from tdjepa.data.store import Store
-from tdjepa.errors import UserError
-from tdjepa.progress import progress
 
 PIPELINE = (hdf5plugin.LZ4.filter_id, h5py.h5z.FILTER_FLETCHER32)
 LZ4_HEADER = (

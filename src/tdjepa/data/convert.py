@@ -14,9 +14,9 @@ import h5py
 import hdf5plugin  # noqa: F401  (registers Blosc, with which the released frames are packed)
 import numpy as np
 
+from tdjepa.base.errors import UserError
+from tdjepa.base.progress import progress
 from tdjepa.data import chunked
-from tdjepa.errors import UserError
-from tdjepa.progress import progress
 
 MEMORY = 64 << 20  # bytes of frames held at a time
 EPISODE = ("episode_idx", "ep_idx")  # both spellings are among the four files

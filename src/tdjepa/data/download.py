@@ -18,9 +18,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tdjepa import __version__
-from tdjepa.artefacts import read_json, sha256, write_json
-from tdjepa.errors import UserError
-from tdjepa.progress import progress
+from tdjepa.base.artefacts import read_json, sha256, write_json
+from tdjepa.base.errors import UserError
+from tdjepa.base.progress import progress
 
 BLOCK = 1 << 20
 ENOUGH = 16 << 20  # a try that brought this much was worth it: the count of failures begins again

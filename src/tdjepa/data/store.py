@@ -14,7 +14,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from tdjepa.errors import UserError, reason
+from tdjepa.base.errors import UserError, reason
 
 COLUMNS = ("pixels", "action", "state")
 KINDS = {"u": "whole numbers", "iu": "whole numbers", "f": "floating-point numbers"}

@@ -11,8 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from tdjepa.errors import UserError
-from tdjepa.params import ENVS, CollectSlice
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.slices import CollectSlice
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from functools import cache
 
 import numpy as np
 
+from tdjepa.base.streams import stream
+from tdjepa.config.records.data import CubeData
+from tdjepa.config.slices import CollectSlice
 from tdjepa.envs.base import Demonstrations
 from tdjepa.envs.gl import Renderer, coarsened, mujoco
-from tdjepa.params import CollectSlice, CubeData
-from tdjepa.streams import stream
 
 REACHED = 0.04  # m
 CUBE_Z = 0.02  # m, of a cube that lies on the table

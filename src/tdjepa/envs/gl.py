@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
 
 BACKENDS = ("egl", "osmesa")
 INSTALL = (

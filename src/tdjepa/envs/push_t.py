@@ -7,6 +7,10 @@ demonstrator that solves the task: push_t_expert.py is ours, and its `WeakPolicy
 
 import numpy as np
 
+from tdjepa.base.progress import progress
+from tdjepa.base.streams import stream
+from tdjepa.config.records.data import PushTData
+from tdjepa.config.slices import CollectSlice
 from tdjepa.envs.base import Demonstrations
 from tdjepa.envs.push_t_expert import Pusher
 from tdjepa.envs.push_t_physics import (
@@ -25,9 +29,6 @@ from tdjepa.envs.push_t_physics import (
 )
 from tdjepa.envs.push_t_raster import TARGET, raster
 from tdjepa.envs.push_t_walk import CLEAR, inside
-from tdjepa.params import CollectSlice, PushTData
-from tdjepa.progress import progress
-from tdjepa.streams import stream
 
 REACHED, REACHED_ANGLE = 20.0, np.pi / 9
 NEAR = 100.0  # the weak policy stays in a square of this half width around the block

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tdjepa.base.streams import stream
+from tdjepa.config.slices import CollectSlice
 from tdjepa.envs.base import Demonstrations
 from tdjepa.envs.gl import Renderer, mujoco
-from tdjepa.params import CollectSlice
-from tdjepa.streams import stream
 
 TOLERANCE = 0.05  # rad
 TARGET_SIZE = 0.015  # of the library's task; its target is transparent and touches nothing

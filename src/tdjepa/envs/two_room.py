@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 
+from tdjepa.base.streams import stream
+from tdjepa.config.slices import CollectSlice
 from tdjepa.envs.base import Demonstrations
-from tdjepa.params import CollectSlice
-from tdjepa.streams import stream
 
 SIZE = 224  # the world is measured in pixels of the library's own image
 BORDER, BORDER_LINE = 14, 4

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tdjepa.errors import UserError, reason
-from tdjepa.evidence.names import SPLITS
+from tdjepa.base.errors import UserError, reason
+from tdjepa.evidence.columns import SPLITS
 
 MEASURES = ("d_psi", "l2")
 COLUMNS = ["env", "method", "train_seed", "episode", "tau", "near", "far", "d_psi", "l2"]

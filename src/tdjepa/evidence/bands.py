@@ -16,10 +16,11 @@ from pathlib import Path
 
 import yaml
 
-from tdjepa.artefacts import write_text
-from tdjepa.errors import UserError
-from tdjepa.evidence.names import FLOORS, MAIN
-from tdjepa.params import LEAKY, read_yaml
+from tdjepa.base.artefacts import write_text
+from tdjepa.base.errors import UserError
+from tdjepa.config.names import LEAKY
+from tdjepa.config.yaml_file import read_yaml
+from tdjepa.evidence.columns import FLOORS, MAIN
 
 BAND = 0.99  # of faithful runs are expected in all bands at once
 

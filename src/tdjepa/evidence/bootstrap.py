@@ -27,7 +27,7 @@ import math
 import numpy as np
 from scipy import special
 
-from tdjepa.streams import stream
+from tdjepa.base.streams import stream
 
 FEW = 5
 

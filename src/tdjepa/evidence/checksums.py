@@ -7,9 +7,9 @@ checksums of one run, with what it depends on: where files differ, that says whe
 import hashlib
 from pathlib import Path
 
-from tdjepa.artefacts import fingerprint, read_json, sha256, write_json
-from tdjepa.closure import HERE
-from tdjepa.errors import UserError
+from tdjepa.base.artefacts import fingerprint, read_json, sha256, write_json
+from tdjepa.base.errors import UserError
+from tdjepa.base.source_files import HERE
 
 # What is compared: manifests, weights, rows, statistics and tables; not logs, times or cards with dates.
 PATTERNS = (

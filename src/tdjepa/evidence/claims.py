@@ -25,15 +25,17 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tdjepa.artefacts import write_json
-from tdjepa.errors import UserError
+from tdjepa.base.artefacts import write_json
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.base import ENVS
+from tdjepa.config.records.evidence import Judge
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence import alignment
 from tdjepa.evidence import rows as evaluation_rows
+from tdjepa.evidence.columns import FLOORS
 from tdjepa.evidence.effects import VALUES, Effect, Evidence, of_cells, of_pairs
 from tdjepa.evidence.judge import rounded
-from tdjepa.evidence.names import FLOORS
 from tdjepa.evidence.paired import holm
-from tdjepa.params import ENVS, Judge, read_yaml
 
 VERDICTS = ("contradicted", "not run", "inconclusive", "reproduced")  # of several tests, the first of these decides
 DIRECTIONS = ("above", "below", "at_least", "at_most", "near")

@@ -7,7 +7,7 @@ and `start_distance` (pixels between agent and block at the start).
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
 from tdjepa.evidence.summary import sample_std
 
 STRATA = ("all", "close", "far")

@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from tdjepa.base.streams import stream
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence.bootstrap import draw
-from tdjepa.evidence.names import FLOORS, PLANNER
+from tdjepa.evidence.columns import FLOORS, PLANNER
 from tdjepa.evidence.select import select
 from tdjepa.evidence.summary import Cell
-from tdjepa.streams import stream
 
 RANK_DRAWS = 500  # each weighs every pair of every checkpoint anew
 VALUES = ("success", "before_contact", "after_contact")

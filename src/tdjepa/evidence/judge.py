@@ -18,11 +18,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from tdjepa import params
-from tdjepa.artefacts import write_text
+from tdjepa.base.artefacts import write_text
+from tdjepa.config.names import LEAKY
+from tdjepa.config.records.evidence import Judge
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.names import MAIN, SIMULATOR
+from tdjepa.evidence.columns import MAIN, SIMULATOR
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
@@ -42,7 +43,7 @@ CELL_FIELDS = [
 DIGITS = 6  # significant ones, so that a small p stays a small p
 
 
-def run(rows: Sequence[str | Path], out: str | Path, settings: params.Judge, pairs: Sequence[str | Path] = ()) -> dict:
+def run(rows: Sequence[str | Path], out: str | Path, settings: Judge, pairs: Sequence[str | Path] = ()) -> dict:
     """Judge all rows together, and the held-out pairs of the diagnostics; write the three files into `out`."""
     stats = judge(evaluation_rows.read(rows), settings, alignment.read(pairs))
     write_text(Path(out, "stats.json"), one_a_line(stats))
@@ -62,7 +63,7 @@ def metrics(stats: dict) -> dict:
     return found
 
 
-def judge(frame: pd.DataFrame, settings: params.Judge, pairs: pd.DataFrame | None = None) -> dict:
+def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = None) -> dict:
     """The content of stats.json."""
     cells = summary.cells(frame)
     resampled = paired.Resampled(settings.seed, settings.bootstrap)
@@ -114,7 +115,7 @@ def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
     """What kind of question a against b is; `last` is the last epoch of each method."""
     if SIMULATOR in (a.method, b.method):
         return "ceiling"
-    if any(cell.method.endswith(params.LEAKY) for cell in (a, b)):
+    if any(cell.method.endswith(LEAKY) for cell in (a, b)):
         twins = a.method != b.method and paired.training_of(a.method) == paired.training_of(b.method)
         return "leak" if twins and a.cost == b.cost and a.epoch == b.epoch else "leaky"
     if any(cell.setting != MAIN for cell in (a, b)):

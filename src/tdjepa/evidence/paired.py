@@ -21,11 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from tdjepa.base.streams import stream
+from tdjepa.config.names import LEAKY
 from tdjepa.evidence.bootstrap import FEW, Draws, levels, percentiles, resampled_means, standard_error, unseen_share
 from tdjepa.evidence.bootstrap import variances as analysis
 from tdjepa.evidence.summary import Cell, plan_seed_means
-from tdjepa.params import LEAKY
-from tdjepa.streams import stream
 
 PERMUTATIONS = 9_999
 ENUMERATED = 13  # up to so many episodes that differ, all sign flips are tried instead of random ones

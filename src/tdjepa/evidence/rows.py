@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tdjepa.errors import UserError, reason
-from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
-from tdjepa.params import ENVS
+from tdjepa.base.errors import UserError, reason
+from tdjepa.config.records.base import ENVS
+from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
 
 _TEXT = ("text", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
 _WHOLE = ("whole numbers", pa.types.is_integer)

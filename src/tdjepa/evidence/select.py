@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from tdjepa.evidence.names import FLOORS, MAIN
+from tdjepa.evidence.columns import FLOORS, MAIN
 
 
 def select(cells: Iterable[Mapping], env: str, method: str, share: float | None = None, **wanted) -> Mapping | None:

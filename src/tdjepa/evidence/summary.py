@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.names import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tdjepa.artefacts import read_json
-from tdjepa.errors import UserError, shown
+from tdjepa.base.artefacts import read_json
+from tdjepa.base.errors import UserError, shown
 
 
 def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> np.ndarray:

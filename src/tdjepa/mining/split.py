@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tdjepa.artefacts import read_json
-from tdjepa.errors import UserError, shown
-from tdjepa.streams import stream
+from tdjepa.base.artefacts import read_json
+from tdjepa.base.errors import UserError, shown
+from tdjepa.base.streams import stream
 
 PARTS = ("train", "validation", "test")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
 
 
 def starts(lengths: np.ndarray, offsets: np.ndarray, episodes: np.ndarray, window: int, frameskip: int) -> np.ndarray:

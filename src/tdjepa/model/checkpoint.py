@@ -5,10 +5,11 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.artefacts import publish, sweep, verified, write_card
-from tdjepa.errors import UserError
+from tdjepa.base.artefacts import publish, sweep, verified, write_card
+from tdjepa.base.errors import UserError
+from tdjepa.config.parse import parse
+from tdjepa.config.slices import TrainSlice
 from tdjepa.model.world_model import WorldModel, build
-from tdjepa.params import TrainSlice, parse
 
 KEY = "tdjepa"  # ONE metadata key: safetensors writes several in random order, and files would not be byte-equal
 

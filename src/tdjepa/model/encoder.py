@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tdjepa.errors import UserError
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.model import Encoder as EncoderParams
 from tdjepa.model.vit import ViT
-from tdjepa.params import Encoder as EncoderParams
 
 
 class Encoder(nn.Module):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tdjepa.params import MAX_BUDGET, Head
+from tdjepa.config.records.model import Head
 
 BUDGET_WIDTH = 32
 
@@ -76,7 +76,7 @@ class BudgetReachability(nn.Module):
 
     def __init__(self, cfg: Head, latent: int):
         super().__init__()
-        self.budget = nn.Embedding(MAX_BUDGET + 1, BUDGET_WIDTH)  # 0 steps has a row too
+        self.budget = nn.Embedding(cfg.budgets + 1, BUDGET_WIDTH)  # 0 steps has a row too
         width = 4 * latent + BUDGET_WIDTH
         self.net = nn.Sequential(
             *(nn.LayerNorm(width), nn.Linear(width, cfg.hidden), nn.SiLU()),
@@ -84,7 +84,7 @@ class BudgetReachability(nn.Module):
         )
 
     def logit(self, z_s, z_g, budget):
-        """z (..., D), budget (...) whole numbers 0..MAX_BUDGET, all broadcast -> (...)"""
+        """z (..., D), budget (...) whole numbers 0..budgets, all broadcast -> (...)"""
         z_s, z_g, b = torch.broadcast_tensors(z_s, z_g, torch.as_tensor(budget, device=z_s.device)[..., None])
         return self.net(torch.cat([z_s, z_g, (z_s - z_g).abs(), z_s * z_g, self.budget(b[..., 0])], -1)).squeeze(-1)
 

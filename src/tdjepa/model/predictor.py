@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tdjepa.params import Predictor as PredictorParams
+from tdjepa.config.records.model import Predictor as PredictorParams
 
 
 class ActionEncoder(nn.Module):

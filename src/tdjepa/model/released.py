@@ -18,13 +18,17 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from tdjepa.artefacts import publish, read_json, sha256, sweep, verified, write_card, write_json
+from tdjepa.base.artefacts import publish, read_json, sha256, sweep, verified, write_card, write_json
+from tdjepa.base.errors import UserError, shown
+from tdjepa.config.overlay import merge
+from tdjepa.config.parse import parse
+from tdjepa.config.records.base import Count, Record
+from tdjepa.config.records.model import Model
+from tdjepa.config.slices import TrainSlice
 from tdjepa.data.chunked import open_store
-from tdjepa.errors import UserError, shown
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import WorldModel, build
-from tdjepa.params import Count, Model, Record, TrainSlice, merge, parse
-from tdjepa.training import set_normalisation
+from tdjepa.steps.train import set_normalisation
 
 # What others recorded of the four files on the Hugging Face hub (independent records that agree; not downloaded by us).
 # Reacher was released twice.

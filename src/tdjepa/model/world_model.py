@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
+from tdjepa.base.streams import seed_of
+from tdjepa.config.records.model import Model
 from tdjepa.model.encoder import Encoder
 from tdjepa.model.heads import HEADS
 from tdjepa.model.predictor import ActionEncoder, Predictor
-from tdjepa.params import Model
-from tdjepa.streams import seed_of
 
 
 def projector(width: int, hidden: int, out: int) -> nn.Sequential:

@@ -12,10 +12,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from tdjepa.model.world_model import WorldModel
-from tdjepa.objective import prediction, reachability, temporal
-from tdjepa.objective.sigreg import directions, sigreg
-from tdjepa.params import (
+from tdjepa.base.streams import stream, torch_stream
+from tdjepa.config.records.methods import (
     BudgetReachability,
     Method,
     OneStep,
@@ -25,7 +23,9 @@ from tdjepa.params import (
     SigReg,
     Temporal,
 )
-from tdjepa.streams import stream, torch_stream
+from tdjepa.model.world_model import WorldModel
+from tdjepa.objective import prediction, reachability, temporal
+from tdjepa.objective.sigreg import directions, sigreg
 
 
 @dataclass
@@ -131,7 +131,7 @@ def objective(model: WorldModel, method: Method, frames, blocks, seed: int, step
     """
     z = model.encode(frames)
     batch = Batch(model, method, z, model.action_encoder(model.standardise(blocks)), seed, step, epoch)
-    terms = method.terms.present()
+    terms = {name: term for name, term in method.terms if term is not None}
     parts = {name: TERMS[name](batch, term) for name, term in terms.items()}
     loss = sum(terms[name].weight * value for name, value in parts.items())
     return loss, {name: value.detach() for name, value in parts.items()}, z

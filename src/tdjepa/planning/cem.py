@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from tdjepa.params import Planner
+from tdjepa.config.records.planning import Planner
 
 Cost = Callable[[torch.Tensor], torch.Tensor]
 Bounds = tuple[torch.Tensor, torch.Tensor]

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 import torch
 
+from tdjepa.base.errors import UserError
+from tdjepa.config.costs import BY_CONTACT
+from tdjepa.config.records.planning import Cell, Costs
 from tdjepa.envs.base import Env
-from tdjepa.errors import UserError
-from tdjepa.params import BY_CONTACT, Cell, Costs
 
 LEAST_FACTOR = 0.05  # of rc_aux: reachability lowers l2 at most to this share
 

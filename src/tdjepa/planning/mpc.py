@@ -10,14 +10,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from tdjepa.base.streams import torch_stream
+from tdjepa.config.costs import BY_CONTACT
+from tdjepa.config.records.planning import Cell
 from tdjepa.envs.base import Env
 from tdjepa.model.world_model import WorldModel
-from tdjepa.params import BY_CONTACT, Cell
 from tdjepa.planning import reference
 from tdjepa.planning.cem import cem, icem
 from tdjepa.planning.costs import trajectory_cost
 from tdjepa.planning.rollout import Rollout
-from tdjepa.streams import torch_stream
 
 SOLVERS = {"cem": cem, "icem": icem, "mppi": reference.mppi, "gradient": reference.gradient}
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import torch
 
-from tdjepa import torchvision_shim
-from tdjepa.params import Cell, Planner
+from tdjepa.base import torchvision_shim
+from tdjepa.config.records.planning import Cell, Planner
 from tdjepa.planning.cem import Bounds, Cost
 from tdjepa.planning.costs import trajectory_cost
 

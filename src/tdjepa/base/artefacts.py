@@ -1,0 +1,210 @@
+"""Files that are either whole or absent, each with a card that says how it was made.
+
+`publish(path)` hands out a temporary name in the same folder and renames it at the end, so a kill or a full disk never
+leaves half a file under a final name. The card (`x.h5` -> `x.card.json`) holds the sha256, the verb, its parameters and
+the sha256 of its inputs; it is written after the file, so a file without a matching card is unfinished by definition.
+"""
+
+import contextlib
+import errno
+import functools
+import glob
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from pathlib import Path
+
+from tdjepa import __version__
+from tdjepa.base.errors import UserError
+
+
+def canonical(value) -> str:
+    """The one JSON spelling of a value: sorted keys, no spaces; what is hashed and what Snakemake compares."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def hash_of(value) -> str:
+    """sha256 of the canonical JSON of a value."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def sha256(path: str | Path) -> str:
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def publish(path: str | Path):
+    """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears."""
+    path = Path(path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_dead(path)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.{_me()}.", suffix=".part" + path.suffix, dir=path.parent)
+        os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with explained(path):
+            with open(temporary, "rb") as f:
+                os.fsync(f.fileno())
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+    except Exception as error:
+        if not _is_full(error):
+            raise
+        raise UserError(_full(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def explained(path: str | Path):
+    """What the system says against writing this file, as one line."""
+    try:
+        yield
+    except OSError as error:
+        if _is_full(error):
+            raise UserError(_full(path)) from error
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); make its folder writable for this user and rerun"
+        ) from error
+
+
+def _full(path: str | Path) -> str:
+    return (
+        f"{path}: no space left to write it (the disk or a quota is full); nothing was written under that name. "
+        "Free some space and rerun."
+    )
+
+
+def _is_full(error: Exception) -> bool:
+    """Disk, quota or size limit exhausted; HDF5 and safetensors hand the reason on as text only."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _me() -> str:
+    """The writer of a temporary file, so that others can tell whether it still lives."""
+    return f"{platform.node()[:40]}-{os.getpid()}"
+
+
+def _sweep_dead(path: Path) -> None:
+    """Remove temporaries of `path` whose writer was killed on this machine; others may still be at work."""
+    here = f".{path.name}.{platform.node()[:40]}-"
+    for leftover in path.parent.glob(f"{glob.escape(here)}*.part{path.suffix}"):
+        pid = leftover.name[len(here) :].split(".")[0]
+        if pid.isdecimal() and not _alive(int(pid)):
+            leftover.unlink(missing_ok=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):  # somebody else's; no number of a process
+        pass
+    return True
+
+
+def sweep(path: str | Path) -> None:
+    """Remove what any killed writer of `path` left behind, on other machines too: for jobs that know they are alone."""
+    path = Path(path)
+    for leftover in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
+        with contextlib.suppress(OSError):  # what forbids this forbids the writing too, which says so
+            leftover.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    with publish(path) as temporary:
+        temporary.write_text(text)
+
+
+def write_json(path: str | Path, value) -> None:
+    write_text(path, json.dumps(value, indent=1, sort_keys=True) + "\n")
+
+
+def read_json(path: str | Path):
+    try:
+        return json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not JSON ({error}); delete it and rerun the step that makes it") from None
+
+
+def card_path(path: str | Path) -> Path:
+    path = Path(path)
+    return path.with_name(path.stem + ".card.json")
+
+
+def write_card(path: str | Path, verb: str, params: dict, inputs: dict[str, str | Path] | None = None, **facts) -> dict:
+    """Write the card of a finished file. `inputs` are files; only their content (sha256) goes into the card, no paths."""
+    card = {
+        "file": Path(path).name,
+        "sha256": sha256(path),
+        "bytes": os.path.getsize(path),
+        "verb": verb,
+        "version": __version__,
+        "params": params,
+        "inputs": {name: sha256_of_input(p) for name, p in (inputs or {}).items()},
+        "machine": fingerprint(),
+        **facts,
+    }
+    write_json(card_path(path), card)
+    return card
+
+
+def sha256_of_input(path: str | Path) -> str:
+    """A big input is known by its card (already verified where it was opened), a small one is hashed."""
+    card = card_path(path)
+    return read_card(card)["sha256"] if card.exists() else sha256(path)
+
+
+def read_card(path: Path) -> dict:
+    card = read_json(path)
+    if not isinstance(card, dict) or not isinstance(card.get("sha256"), str):
+        raise UserError(f"{path}: not a card: no sha256 in it; delete it and rerun the step that makes it")
+    return card
+
+
+def verified(path: str | Path) -> dict:
+    """The card of a file whose content is what the card says; a clear error otherwise."""
+    path, card_file = Path(path), card_path(path)
+    if not path.exists():
+        raise UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)")
+    if not card_file.exists():
+        raise UserError(
+            f"{path}: its card {card_file.name} is missing, so nothing says that the file is whole; rerun the step that makes it"
+        )
+    card = read_card(card_file)
+    found = sha256(path)
+    if found != card["sha256"]:
+        raise UserError(
+            f"{path}: sha256 {found[:12]}… is not the card's {card['sha256'][:12]}…; "
+            "the file was changed or cut off. Delete it and rerun the step that makes it"
+        )
+    return card
+
+
+@functools.cache
+def fingerprint() -> str:
+    """What numerical results may depend on: the processor and the thread count (between machines only tolerance is promised)."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
+    return (
+        f"{model}; {platform.system()} {platform.machine()}; OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '-')}"
+    )

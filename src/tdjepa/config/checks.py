@@ -1,0 +1,79 @@
+"""What must fit together across the sections of params.yaml. Each check gives one line per problem, naming the key."""
+
+from collections.abc import Iterator
+
+from tdjepa.config.names import LEAKY
+from tdjepa.config.parse import meant
+from tdjepa.config.records.base import ENVS
+
+
+def problems(p) -> list[str]:
+    return [line for check in (_names, _sizes, _methods, _continued) for line in check(p)]
+
+
+def _names(p) -> Iterator[str]:
+    """Names that lead nowhere."""
+    listed = {"methods_run": p.methods_run, "diagnose.methods": p.diagnose.methods or ()}
+    listed |= {f"evaluate.sweeps.{name}.methods": sweep.methods for name, sweep in p.evaluate.sweeps.items()}
+    for key, names in listed.items():
+        for m in names:
+            if m not in p.methods:
+                yield f"{key}: {m!r} is not defined under methods ({', '.join(p.methods)}){meant(m, p.methods)}"
+    for key, section in {"evaluate.protocol": p.evaluate.protocol, "collect.source": p.collect.source}.items():
+        yield from (f"{key}: has no entry for {env!r}" for env in p.envs if env not in section)
+
+
+def _sizes(p) -> Iterator[str]:
+    """More asked for than there is."""
+    if max(p.evaluate.curve_epochs, default=0) > p.train.epochs:
+        yield f"evaluate.curve_epochs: {max(p.evaluate.curve_epochs)} is beyond train.epochs: {p.train.epochs}"
+    goals = p.mine.validation_goals if p.evaluate.manifest == "validation" else p.mine.test_goals
+    if p.evaluate.episodes > goals:
+        yield f"evaluate.episodes: {p.evaluate.episodes} exceeds the manifest's {goals} goals"
+    shortest = p.collect.min_length
+    if shortest <= p.mine.goal_offset:
+        yield f"collect.min_length: {shortest} must exceed mine.goal_offset: {p.mine.goal_offset}"
+    for env in ENVS:
+        if (longest := getattr(p.collect, env).max_steps) < shortest:
+            yield f"collect.{env}.max_steps: {longest} leaves no episode of collect.min_length: {shortest}"
+
+
+def _methods(p) -> Iterator[str]:
+    for name, method in p.methods.items():
+        needed = p.model.predictor.history + method.terms.ahead()
+        if method.window < needed:
+            yield f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}"
+        if (method.trains_on == "all") != name.endswith(LEAKY):
+            yield (
+                f"methods.{name}.trains_on: {method.trains_on}: rows tell a method by its name only, so a name ends with "
+                f"{LEAKY} exactly when all episodes are trained on; rename the method"
+            )
+        if (method.plan_seeds or 0) > (there := len(p.evaluate.plan_seeds)):
+            yield f"methods.{name}.plan_seeds: {method.plan_seeds} exceeds the {there} of evaluate.plan_seeds"
+        budget, known = method.terms.budget_reachability, p.model.head.budgets
+        if budget and budget.horizon > known:
+            yield f"methods.{name}.terms.budget_reachability.horizon: {budget.horizon} exceeds model.head.budgets: {known}"
+
+
+def _continued(p) -> Iterator[str]:
+    """What keeps a method from continuing another's training."""
+    for name in p.methods_run:
+        method = p.methods.get(name)
+        if method is None or method.continues is None:
+            continue
+        key, before = f"methods.{name}.continues", method.continues
+        source = p.methods.get(before.method)
+        if source is None:
+            yield f"{key}: {before.method!r} is not defined under methods ({', '.join(p.methods)})"
+            continue
+        if source.continues:
+            yield f"{key}: {before.method} continues a training itself; name the one that starts it"
+            continue
+        if source.trains_on != method.trains_on:
+            yield f"{key}: {before.method} trains on other episodes (trains_on: {source.trains_on})"
+        if before.epoch > p.train.epochs:
+            yield f"{key}: epoch {before.epoch} is beyond train.epochs: {p.train.epochs}"
+        where = set(method.envs or p.envs) & set(p.envs)
+        started = set(source.envs or p.envs) if before.method in p.methods_run else set()
+        if missing := [env for env in p.envs if env in where - started]:
+            yield f"{key}: {before.method} is not run in {', '.join(missing)}; add it to methods_run and to its envs"

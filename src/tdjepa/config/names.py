@@ -1,0 +1,7 @@
+"""Names that rows, statistics and tables share. They decide numbers and are in no slice, so this file is an input of the
+jobs that import it (base/source_files.py)."""
+
+LEAKY = "_leaky"  # how the name of a method ends that trained on the evaluated episodes too
+MAIN = "main"  # the setting of the published protocol; sweeps have other names
+FLOORS = ("random", "zero", "replay")  # policies without a training
+SIMULATOR = "simulator"  # the protocol's planner with the true simulator as its model: a ceiling, on fewer pairs

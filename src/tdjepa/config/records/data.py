@@ -1,0 +1,99 @@
+"""What the demonstrations are, and what is mined from them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from tdjepa.config.records.base import Count, Env, ImageSize, Record, Seed, Share, Storage, Weight
+from tdjepa.config.records.released import Mirror, Sha256
+
+
+class TwoRoomData(Record):
+    episodes: Count
+    max_steps: Count = Field(description="an episode ends here even if the goal was not reached")
+    action_noise: Weight = Field(description="std of the Gaussian noise on the expert's unit direction")
+    image_size: ImageSize
+
+
+class ReacherData(Record):
+    episodes: Count
+    max_steps: Count = Field(description="steps of every episode: the demonstrator acts at random and never ends one")
+    image_size: ImageSize
+
+
+class PushTData(Record):
+    episodes: Count
+    max_steps: Count
+    expert_share: Share = Field(
+        description="episodes of the goal-directed pusher; the rest is the library's WeakPolicy"
+    )
+    target_share: Share = Field(
+        description="episodes whose goal is the one drawn in the frames; the others go anywhere"
+    )
+    action_noise: Weight = Field(description="std of the noise on the expert's actions")
+    image_size: ImageSize
+
+
+class CubeData(Record):
+    episodes: Count
+    max_steps: Count = Field(description="steps of every episode: the expert gets a new target whenever it is done")
+    action_noise: Weight = Field(
+        description="most noise of an episode; its level is drawn from 0 to this: std on x, y, z, 3x on yaw, 10x on the gripper"
+    )
+    carry_share: Share = Field(
+        description="episodes in which the expert, whenever it holds the cube, carries it about at random"
+    )
+    image_size: ImageSize
+
+
+DATA = {"two_room": TwoRoomData, "reacher": ReacherData, "push_t": PushTData, "cube": CubeData}
+
+
+class Collect(Record):
+    seed: Seed
+    min_length: Count = Field(description="shorter episodes cannot hold a start and a goal and are dropped")
+    storage: Storage = Field(
+        description="plain: frames memory-mapped; packed: LZ4, a thirtieth to a sixth of the bytes"
+    )
+    source: dict[Env, Literal["generated", "released"]] = Field(
+        description="generated: collected here, as the sections below say; released: fetched, the first `episodes` of the file"
+    )
+    two_room: TwoRoomData
+    reacher: ReacherData
+    push_t: PushTData
+    cube: CubeData
+
+
+class Fetch(Record):
+    """Where released demonstrations come from; what they are is in data/source.py."""
+
+    mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = Field(
+        description="tried in order: the base URL of a hub, or a URL with {file} in it"
+    )
+    sha256: dict[Env, Sha256] = Field(description="where a mirror has another file than the known one")
+
+
+class Split(Record):
+    train: Share
+    validation: Share
+    test: Share
+
+    @model_validator(mode="after")
+    def sums_to_one(self):
+        total = self.train + self.validation + self.test
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"train + validation + test = {total:g}, but the three shares must sum to 1")
+        return self
+
+
+class Mine(Record):
+    seed: Seed
+    split: Split
+    frameskip: Count = Field(description="environment steps in one model step (the action block)")
+    goal_offset: Count = Field(description="environment steps between start and goal")
+    validation_goals: Count
+    test_goals: Count
+    exclude_trivial: bool = Field(description="drop pairs that are already solved at the start from the manifests")
+    pairs: Count = Field(description="pairs of the alignment diagnostic, from test episodes")
+    near_end: Count = Field(description="near stratum: the goal lies at most this many steps before the episode's end")
+    far_end: Count = Field(description="far stratum: the goal lies at least this many steps before the episode's end")

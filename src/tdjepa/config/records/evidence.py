@@ -1,0 +1,29 @@
+"""What is measured beside the evaluation, and how it is judged and shown."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from tdjepa.config.records.base import Count, Env, Name, Record, Seed
+
+
+class Diagnose(Record):
+    """What is measured beside the evaluation: what a model sees and predicts, and what its planner could reach."""
+
+    probe_frames: Annotated[int, Field(ge=2)] = Field(
+        description="held-out frames whose state a probe reads; it is fitted on twice as many of the training part"
+    )
+    ceiling_pairs: dict[Env, Count] = Field(
+        description="pairs planned with the true simulator as model; an environment left out has none"
+    )
+    methods: tuple[Name, ...] | None = Field(default=None, description="whose latents are measured; null: all methods")
+
+
+class Judge(Record):
+    seed: Seed
+    bootstrap: Annotated[int, Field(ge=100)]
+    level: Annotated[float, Field(gt=0.5, lt=1)]
+
+
+class Render(Record):
+    digits: Annotated[int, Field(ge=0, le=3)]

@@ -1,0 +1,89 @@
+"""The world model and how it is trained."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tdjepa.config.records.base import Count, Device, Positive, Record, Share, Weight
+
+
+class Encoder(Record):
+    patch: Count
+    width: Count
+    depth: Count
+    heads: Count
+    position_std: Positive = Field(description="std at which position embeddings start; see docs on aliasing")
+    stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
+        description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
+    )
+    readout: Literal["cls", "tokens"] = Field(
+        description="what the projector sees: the CLS token, as published, or all patch tokens end to end"
+    )
+
+
+class Predictor(Record):
+    width: Count
+    depth: Count
+    heads: Count
+    head_width: Count
+    mlp: Count
+    dropout: Annotated[float, Field(ge=0, lt=1)]
+    history: Count = Field(description="frames that the predictor may see")
+
+
+class Head(Record):
+    hidden: Count
+    features: Count = Field(description="width of each of the symmetric and asymmetric features")
+    budgets: Count = Field(
+        description="most model steps that a budget-conditioned head knows; its planner looks no further"
+    )
+
+
+class Model(Record):
+    normalisation: Literal["imagenet", "dataset", "whitened"] = Field(
+        description="of the frames: ImageNet's moments, the training frames' own, or those with the channels decorrelated too"
+    )
+    latent: Count
+    projector: Count
+    action_smooth: Count
+    action_mlp: Count = Field(description="hidden width of the action encoder in multiples of its output")
+    encoder: Encoder
+    predictor: Predictor
+    head: Head
+
+
+class Health(Record):
+    """A training beyond these (smoothed over 50 steps) is stopped: its latents have collapsed, or its gradients exploded."""
+
+    min_std: Weight = Field(description="standard deviation of the latents, mean over dimensions; healthy is about 1")
+    min_rank: Weight = Field(description="effective rank of the latents' covariance; healthy is several")
+    max_grad_norm: Positive = Field(description="norm of the gradient before it is clipped; at desk it is below 10")
+
+
+class Train(Record):
+    epochs: Annotated[int, Field(ge=1, le=10_000)]
+    steps_per_epoch: Annotated[int, Field(ge=0)] = Field(description="optimiser steps; 0 = every window once")
+    step_factor: Positive = Field(description="multiplies steps_per_epoch (not 0): equal CPU time for unequal steps")
+    batch: Annotated[int, Field(ge=2)]
+    accumulate: Count
+    lr: Positive
+    final_lr: Share = Field(description="the cosine ends at this share of lr")
+    weight_decay: Weight
+    warmup: Share = Field(description="share of all steps with a linearly growing lr")
+    clip: Positive
+    health: Health
+    precision: Literal["auto", "fp32", "bf16"]
+    device: Device
+
+
+class Runtime(Record):
+    """How the work is done, not what comes out: no number depends on it, so a change here runs nothing again."""
+
+    snapshot_every: Count = Field(100, description="steps between two snapshots from which a killed training goes on")
+    reader_workers: Annotated[int, Field(ge=0)] = Field(
+        0, description="threads that read windows ahead; 0 = read when asked"
+    )
+    memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
+    job_minutes: Weight = Field(
+        2880, description="a job of the workflow that takes longer hangs and is stopped; 0 = never"
+    )

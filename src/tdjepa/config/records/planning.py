@@ -1,0 +1,109 @@
+"""How it is planned and evaluated."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tdjepa.config.records.base import Cost, Count, Device, Env, Name, Positive, Record, Seed, Share, Solver, Weight
+from tdjepa.config.records.released import Sha256
+
+
+class Planner(Record):
+    horizon: Count = Field(description="H, model steps")
+    receding: Count = Field(description="model steps executed before the next plan")
+    candidates: Annotated[int, Field(ge=2)]
+    elites: Annotated[int, Field(ge=2)]
+    std: Positive = Field(description="initial std in z-scored action space")
+    colour: Weight = Field(description="iCEM: exponent of the coloured noise")
+    smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(description="iCEM: share of the old mean and std")
+    keep: Annotated[int, Field(ge=0)] = Field(description="iCEM: elites carried to the next refinement")
+    clip: Literal["reference", "raw"] = Field(
+        description="iCEM: clip z-scored candidates to the raw bounds (as the reference does) or actions to their bounds"
+    )
+    history: Count = Field(description="real frames the planner starts from")
+    elite_std: Literal["unbiased", "biased"] = Field(description="std of the elites: over n - 1 or over n")
+    temperature: Positive = Field(description="MPPI: of the weights exp(-cost / temperature)")
+    step_size: Positive = Field(description="gradient: of plain gradient descent on the actions")
+
+    @model_validator(mode="after")
+    def possible(self):
+        if self.elites > self.candidates:
+            raise ValueError(f"elites: {self.elites} exceeds candidates: {self.candidates}")
+        if self.keep >= self.candidates:
+            raise ValueError(f"keep: {self.keep} leaves none of candidates: {self.candidates}")
+        if self.receding > self.horizon:
+            raise ValueError(f"receding: {self.receding} exceeds horizon: {self.horizon}")
+        return self
+
+
+class Costs(Record):
+    """How the planning costs are computed."""
+
+    l2: Literal["squared", "root"] = Field(
+        description="latent l2 is the squared distance in the reference; root = the distance"
+    )
+    trajectory_mean: Literal["with_context", "without_context"] = Field(
+        description="whether the mean over a rollout counts the frame it starts from, as the reference does"
+    )
+    rc_aux_lambda: Share = Field(description="rc_aux: how much reachability may lower l2; 0 = l2")
+    gate_threshold: Positive = Field(
+        description="contact gates: agent-block distance that counts as near, world pixels"
+    )
+    gate_softness: Positive = Field(description="soft gate: width of the sigmoid around the threshold, world pixels")
+    gate_near: Share = Field(description="contact gates: share of l2 near the block")
+    hard_gate_far: Share = Field(description="hard gate: share of l2 far from the block")
+    soft_gate_far: Share = Field(description="soft gate: share of l2 far from the block")
+
+
+class Protocol(Record):
+    """What the paper fixes per environment."""
+
+    solver: Solver
+    refinements: Count
+    w: Share = Field(description="weight of the terminal cost; the rest goes to the trajectory mean")
+    deployed: Cost
+    planner: dict[str, Any] = Field(default={}, description="overlay of evaluate.planner for this environment")
+
+
+class Cell(Record):
+    """One planner setting: everything that decides a plan besides the model, the pair and the plan seed."""
+
+    setting: Name = Field(description="main = the published protocol; else the name of the sweep")
+    epoch: Count
+    solver: Solver
+    refinements: Count
+    cost: Cost
+    alpha: Share = Field(description="share of l2 in the cost blend")
+    w: Share
+    planner: Planner
+    costs: Costs
+    plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+
+
+class Sweep(Record):
+    """Planner settings beside the protocol, as data: each cell overlays it; a list of values means each of them."""
+
+    envs: tuple[Env, ...] = Field(description="environments where the pipeline runs it")
+    methods: Annotated[tuple[Name, ...], Field(min_length=1)]
+    train_seeds: Count = Field(description="the first so many training seeds")
+    plan_seeds: Count = Field(description="the first so many plan seeds")
+    manifest: Literal["validation", "test"]
+    cells: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] = Field(
+        description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
+    )
+
+
+class Evaluate(Record):
+    manifest: Literal["validation", "test"]
+    episodes: Count = Field(description="the first so many entries of the manifest (it is in drawing order)")
+    budget: Count = Field(description="environment steps an episode may take")
+    plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    device: Device
+    locked: dict[Env, Sha256] = Field(description="refuse every other manifest: sha256_of_lines by environment")
+    blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
+    curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curve (first training and plan seed only)")
+    curve_cost: Cost
+    planner: Planner
+    costs: Costs
+    protocol: dict[Env, Protocol]
+    sweeps: dict[Name, Sweep]

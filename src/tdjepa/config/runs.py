@@ -1,0 +1,126 @@
+"""Who is trained, planned and measured: queries on the parameters.
+
+Tables and figures ask them too, so this file is an input of their jobs (base/source_files.py).
+"""
+
+import itertools
+from collections.abc import Mapping
+
+from tdjepa.config.names import MAIN
+from tdjepa.config.overlay import merge
+from tdjepa.config.params import Params
+from tdjepa.config.parse import parse
+from tdjepa.config.records.model import Train
+
+
+def methods_in(p: Params, env: str) -> list[str]:
+    """The methods that are run in an environment."""
+    return [m for m in p.methods_run if env in (p.methods[m].envs or p.envs)]
+
+
+def plan_seeds_of(p: Params, method: str) -> tuple[int, ...]:
+    """The plan seeds of a method, or of the floors, under the protocol; sweeps have their own number."""
+    known = p.methods.get(method)
+    return p.evaluate.plan_seeds[: known.plan_seeds if known else None]
+
+
+def trainings(p: Params) -> list[tuple[str, str, int]]:
+    """(environment, method, training seed) of every training of the run."""
+    return [(env, m, s) for env in p.envs for m in methods_in(p, env) for s in p.train_seeds]
+
+
+def is_diagnosed(p: Params, method: str) -> bool:
+    """Whether its latents are measured. Never those of a leaky training: the pairs are to be held out."""
+    chosen = p.diagnose.methods
+    return p.methods[method].trains_on == "train" and (chosen is None or method in chosen)
+
+
+def diagnosed(p: Params) -> list[tuple[str, str, int]]:
+    return [training for training in trainings(p) if is_diagnosed(p, training[1])]
+
+
+def recipe_of(p: Params, env: str, method: str) -> tuple[Train, dict, dict]:
+    """train, model and terms of one training: those of all, overlaid by the recipes that are meant for it."""
+    train, model = p.train.model_dump(mode="json"), p.model.model_dump(mode="json")
+    terms = p.methods[method].terms.model_dump(mode="json")
+    for recipe in p.recipes:
+        if recipe.when.env in (None, env) and recipe.when.method in (None, method):
+            train, model = merge(train, recipe.train), merge(model, recipe.model)
+            absent = {name for name, term in terms.items() if term is None}
+            terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
+    return parse(Train, train, f"params for {env}/{method}: train"), model, terms
+
+
+def steps_per_epoch(train: Train) -> int:
+    """Optimiser steps; 0 = every window once."""
+    return max(1, round(train.steps_per_epoch * train.step_factor)) if train.steps_per_epoch else 0
+
+
+def sweeps(p: Params) -> list[tuple[str, str, str, int]]:
+    """(sweep, environment, method, training seed) of the planner settings beside the protocol."""
+    return [
+        (name, env, method, seed)
+        for name, sweep in p.evaluate.sweeps.items()
+        for env, method, seed in trainings(p)
+        if env in sweep.envs and method in sweep.methods and seed in p.train_seeds[: sweep.train_seeds]
+    ]
+
+
+def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
+    """Every cost of the method at the last epoch with every plan seed; the epoch curves on the first training seed.
+
+    A leaky training has no curve: it answers one question, what the last epoch gains.
+    """
+    ev, known = p.evaluate, p.methods[method]
+    cells = [cell(p, env, {"cost": cost}, plan_seeds_of(p, method)) for cost in known.costs]
+    if seed == p.train_seeds[0] and known.trains_on == "train":
+        curves = itertools.product(curve_costs(p, env, method), ev.curve_epochs)
+        earlier = [{"cost": cost, "epoch": epoch} for cost, epoch in curves if epoch != p.train.epochs]
+        cells += [cell(p, env, overlay, ev.plan_seeds[:1]) for overlay in earlier]
+    return cells
+
+
+def planned_cost(p: Params, env: str, method: str) -> str:
+    """What a method plans with where one cost is shown: the deployed one if it has it, else its first."""
+    deployed, costs = p.evaluate.protocol[env].deployed, p.methods[method].costs
+    return deployed if deployed in costs else costs[0]
+
+
+def curve_costs(p: Params, env: str, method: str) -> list[str]:
+    """The costs of a method's epoch curves: that of the published curve, and what it plans with (an ablation, which continues
+    another training, has a curve for the former only)."""
+    known, published = p.methods[method], p.evaluate.curve_cost
+    costs = [published] if published in known.costs else []
+    return list(dict.fromkeys(costs if known.continues else [*costs, planned_cost(p, env, method)]))
+
+
+def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
+    """The cells of a sweep; a cell that names no cost plans with the deployed one, or the method's first."""
+    sweep = p.evaluate.sweeps[name]
+    usual = {"setting": name, "cost": planned_cost(p, env, method)}
+    cells = []
+    for overlay in sweep.cells:
+        choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
+        for values in itertools.product(*choices):
+            overlaid = usual | dict(zip(overlay, values, strict=True))
+            cells.append(cell(p, env, overlaid, p.evaluate.plan_seeds[: sweep.plan_seeds]))
+    return cells
+
+
+def cell(p: Params, env: str, overlay: Mapping, plan_seeds: tuple[int, ...]) -> dict:
+    """The protocol of an environment with some keys changed; keys of the planner and the costs may stand beside the others."""
+    ev, protocol = p.evaluate, p.evaluate.protocol[env]
+    parts = {
+        "planner": {**ev.planner.model_dump(mode="json"), **protocol.planner},
+        "costs": ev.costs.model_dump(mode="json"),
+    }
+    cell = {"setting": MAIN, "epoch": p.train.epochs, "alpha": ev.blend, "plan_seeds": plan_seeds}
+    cell |= {"solver": protocol.solver, "refinements": protocol.refinements, "w": protocol.w}
+    for key, value in overlay.items():
+        next((part for part in parts.values() if key in part), cell)[key] = value
+    return {**cell, **parts}
+
+
+def diagnosed_epochs(p: Params) -> list[int]:
+    """The epochs of the curve, for every training: latents cost less than plans."""
+    return sorted({*p.evaluate.curve_epochs, p.train.epochs})

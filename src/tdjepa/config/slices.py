@@ -1,0 +1,211 @@
+"""Slices: what one job depends on, and nothing else. Their canonical JSON is what Snakemake compares and what cards record."""
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from tdjepa.base.artefacts import canonical
+from tdjepa.base.errors import UserError
+from tdjepa.config import runs
+from tdjepa.config.params import Params
+from tdjepa.config.parse import parse
+from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Storage
+from tdjepa.config.records.data import DATA, CubeData, Mine, PushTData, ReacherData, TwoRoomData
+from tdjepa.config.records.methods import Method
+from tdjepa.config.records.model import Model, Train
+from tdjepa.config.records.planning import Cell, Evaluate
+from tdjepa.config.records.released import Source, released
+
+
+class CollectSlice(Record):
+    env: Env
+    seed: Seed
+    min_length: Count
+    goal_offset: Count = Field(description="for the share of trivial goals in the card")
+    storage: Storage = "plain"
+    data: TwoRoomData | ReacherData | PushTData | CubeData
+
+    @model_validator(mode="before")
+    @classmethod
+    def data_of_the_env(cls, value):
+        """Two environments may have the same keys: the name decides, not the shape."""
+        if isinstance(value.get("data"), dict) and value.get("env") in DATA:
+            return {**value, "data": DATA[value["env"]].model_validate(value["data"])}
+        return value
+
+
+class FetchSlice(Record):
+    """What is fetched, not from where: a checksum says that another mirror gives the same file."""
+
+    env: Env
+    source: Source
+    episodes: Count
+    image_size: ImageSize
+    storage: Storage
+    goal_offset: Count
+
+
+class MineSlice(Record):
+    env: Env
+    mine: Mine
+
+
+class TrainSlice(Record):
+    scale: Name
+    env: Env
+    method_name: Name
+    method: Method
+    seed: Seed
+    frameskip: Count
+    model: Model
+    train: Train
+
+
+class EvaluateSlice(Record):
+    env: Env
+    method_name: str
+    label: str
+    seed: Seed
+    scale: Name
+    frameskip: Count
+    goal_offset: Count
+    evaluate: Evaluate
+    cells: tuple[Cell, ...]
+
+    @model_validator(mode="after")
+    def fits(self):
+        for cell in self.cells:
+            if cell.planner.horizon * self.frameskip > self.evaluate.budget:
+                raise ValueError(
+                    f"evaluate.planner.horizon: {cell.planner.horizon} model steps of {self.frameskip} are longer than "
+                    f"evaluate.budget: {self.evaluate.budget} environment steps"
+                )
+        return self
+
+
+class DiagnoseSlice(Record):
+    scale: Name
+    env: Env
+    method_name: Name
+    seed: Seed
+    epochs: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(description="checkpoints, the last one last")
+
+
+class ProbeSlice(Record):
+    scale: Name
+    env: Env
+    method_name: Name
+    seed: Seed
+    last_epoch: Count
+    frameskip: Count
+    horizon: Count = Field(description="model steps that are imagined")
+    frames: Count
+
+
+def collect_slice(p: Params, env: str) -> CollectSlice:
+    c = p.collect
+    return CollectSlice(
+        env=env,
+        seed=c.seed,
+        min_length=c.min_length,
+        goal_offset=p.mine.goal_offset,
+        storage=c.storage,
+        data=getattr(c, env),
+    )
+
+
+def fetch_slice(p: Params, env: str) -> FetchSlice:
+    return FetchSlice(
+        env=env,
+        source=released(env, sha256=p.fetch.sha256.get(env)),
+        episodes=getattr(p.collect, env).episodes,
+        image_size=getattr(p.collect, env).image_size,
+        storage=p.collect.storage,
+        goal_offset=p.mine.goal_offset,
+    )
+
+
+def mine_slice(p: Params, env: str) -> MineSlice:
+    return MineSlice(env=env, mine=p.mine)
+
+
+def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
+    train, model, terms = runs.recipe_of(p, env, method)
+    # counted here, because what is in a slice makes its job run again
+    steps = {"steps_per_epoch": runs.steps_per_epoch(train), "step_factor": 1.0}
+    data = {
+        "scale": p.scale,
+        "env": env,
+        "method_name": method,
+        # neither `envs` nor `plan_seeds` is a reason to train again
+        "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "plan_seeds": None, "terms": terms},
+        "seed": seed,
+        "frameskip": p.mine.frameskip,
+        "model": model,
+        "train": train.model_dump(mode="json") | steps,
+    }
+    return parse(TrainSlice, data, f"params for {env}/{method}")
+
+
+def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "") -> EvaluateSlice:
+    """The published protocol, or the planner settings of a sweep, for one training (or the floors, which have no cells)."""
+    known = p.methods.get(method)  # the floors (random, zero, replay) are not trained and have no entry
+    if known is None:
+        cells, manifest = (), p.evaluate.manifest
+    elif sweep:
+        cells, manifest = runs.swept_cells(p, env, method, sweep), p.evaluate.sweeps[sweep].manifest
+    else:
+        cells, manifest = runs.protocol_cells(p, env, method, seed), p.evaluate.manifest
+    cut = {"protocol": {env: p.evaluate.protocol[env]}, "sweeps": {}, "manifest": manifest}
+    locked = (
+        p.evaluate.locked.get(env) if manifest == p.evaluate.manifest else None
+    )  # the lock is the report's manifest's
+    cut["locked"] = {env: locked} if locked else {}
+    data = {
+        "env": env,
+        "method_name": method,
+        "label": known.label if known else method,
+        "seed": seed,
+        "scale": p.scale,
+        "frameskip": p.mine.frameskip,
+        "goal_offset": p.mine.goal_offset,
+        "evaluate": p.evaluate.model_copy(update=cut).model_dump(mode="json"),
+        "cells": cells,
+    }
+    return parse(EvaluateSlice, data, f"params for {env}/{method}" + (f", evaluate.sweeps.{sweep}" if sweep else ""))
+
+
+def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
+    epochs = tuple(runs.diagnosed_epochs(p))
+    return DiagnoseSlice(scale=p.scale, env=env, method_name=method, seed=seed, epochs=epochs)
+
+
+def probe_slice(p: Params, env: str, method: str, seed: int) -> ProbeSlice:
+    return ProbeSlice(
+        scale=p.scale,
+        env=env,
+        method_name=method,
+        seed=seed,
+        last_epoch=p.train.epochs,
+        frameskip=p.mine.frameskip,
+        horizon=p.evaluate.planner.horizon,
+        frames=p.diagnose.probe_frames,
+    )
+
+
+def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
+    """The protocol on the first pairs with one plan seed; its cost is a distance of states, whatever the cell says."""
+    pairs = p.diagnose.ceiling_pairs.get(env)
+    if pairs is None:
+        raise UserError(
+            f"diagnose.ceiling_pairs: has no entry for {env}; add one to plan there with the true simulator"
+        )
+    cell = parse(Cell, runs.cell(p, env, {"cost": "l2", "epoch": 1}, p.evaluate.plan_seeds[:1]), f"params for {env}")
+    cfg = evaluate_slice(p, env, "simulator", 0)
+    evaluate = cfg.evaluate.model_copy(update={"episodes": min(pairs, cfg.evaluate.episodes), "curve_epochs": ()})
+    return cfg.model_copy(update={"evaluate": evaluate, "cells": (cell,)})
+
+
+def slice_json(record: Record) -> str:
+    """The canonical JSON of a slice: ONE string, because Snakemake compares the set of a rule's values without names."""
+    return canonical(record.model_dump(mode="json"))

@@ -1,0 +1,58 @@
+"""Pictures as data URIs: the report's figures as SVG, rollouts as GIF with a still in front, so that nothing moves unasked."""
+
+import base64
+import io
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+from PIL import Image, UnidentifiedImageError
+
+from tdjepa.base.errors import UserError
+from tdjepa.report import figures
+
+FIGURE_BYTES = 300_000  # a scatter of many points is smaller as PNG
+ROLLOUT_BYTES = 2_000_000  # of all rollouts together, so that the page stays below 5 MB
+
+
+def figure_uri(figure: Figure) -> str:
+    """Without a background, so that the page's shows through; dates and random identifiers are left out."""
+    with matplotlib.rc_context(figures.STYLE):
+        content = _saved(figure, "svg", metadata={"Date": None, "Creator": None})
+        if len(content) <= FIGURE_BYTES:
+            return _uri("image/svg+xml", content)
+        return _uri("image/png", _saved(figure, "png", metadata={"Software": None}, dpi=200))
+
+
+def _saved(figure: Figure, kind: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, transparent=True, **options)
+    return buffer.getvalue()
+
+
+def rollouts(paths: list[Path]) -> tuple[list[dict], list[Path]]:
+    """The GIFs that fit, each with its first frame as a still, and those that are left out for their size."""
+    shown, left_out, used = [], [], 0
+    for path in paths:
+        content, still = path.read_bytes(), _still(path)
+        size = len(content) + len(still)
+        if used + size > ROLLOUT_BYTES:
+            left_out.append(path)
+            continue
+        used += size
+        shown.append({"path": path, "gif": _uri("image/gif", content), "still": _uri("image/png", still)})
+    return shown, left_out
+
+
+def _still(path: Path) -> bytes:
+    buffer = io.BytesIO()
+    try:
+        with Image.open(path) as image:
+            image.convert("RGB").save(buffer, "PNG", optimize=True)
+    except (UnidentifiedImageError, OSError) as error:
+        raise UserError(f"{path}: not a readable GIF ({error}); delete it or make it again") from None
+    return buffer.getvalue()
+
+
+def _uri(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,242 @@
+"""Figures of planning success: by epoch, by cost, by weight of the blend, by training."""
+
+import textwrap
+from statistics import NormalDist
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from tdjepa.evidence import published
+from tdjepa.evidence.columns import MAIN
+from tdjepa.report.inputs import Inputs, seed_means
+from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods, planned_cost
+from tdjepa.report.style import COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAGE, grid, look, not_run, shared_legend, wilson
+
+
+def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
+    """(epoch, percent, episodes) of the first training and plan seed under the published protocol.
+
+    Costs that the protocol follows at its end only have their earlier epochs in a sweep, <environment>_epochs.
+    """
+    points = {}
+    for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
+        for cell in inputs.stats["cells"]:
+            if (cell["env"], cell["method"], cell["cost"], cell["setting"]) == (env, method, cost, setting):
+                rate = first_run(inputs, cell)
+                if rate is not None:
+                    points[cell["epoch"]] = (cell["epoch"], rate, cell["n_episodes"])
+    return sorted(points.values())
+
+
+def first_run(inputs: Inputs, cell: dict) -> float | None:
+    """A cell's percent for the first training and plan seed; None where it lacks them."""
+    train, plan = inputs.params.train_seeds[0], inputs.params.evaluate.plan_seeds[0]
+    if train not in cell["train_seeds"] or plan not in cell["plan_seeds"]:
+        return None
+    return cell["rates"][cell["train_seeds"].index(train)][cell["plan_seeds"].index(plan)]
+
+
+def epoch_curve(inputs: Inputs) -> Figure:
+    """Success by training epoch, first training and plan seed, as the paper's Figure 4."""
+    p, cost = inputs.params, inputs.params.evaluate.curve_cost
+    curves = {env: curve(inputs, env, "tdjepa", cost) for env in ENVS}
+    curves = {env: points for env, points in curves.items() if len(points) > 1}
+    envs = list(curves) or [p.envs[0]]
+    figure, axes = grid(1, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.5)
+    for env, ax in zip(envs, axes[0], strict=True):
+        _published_curve(ax, env, cost)
+        if env in curves:
+            label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
+            _own_curve(ax, curves[env], look("tdjepa"), label, p.judge.level)
+        for method, of_cost, colour, style in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
+            cell = inputs.cell(env, method, of_cost)
+            if cell:
+                label = f"{method_label(p, method)}, at the end" if of_cost else method_label(p, method)
+                ax.axhline(cell["mean"], color=colour, ls=style, lw=0.9, label=label)
+        if env not in curves:
+            not_run(ax)
+        ax.set(ylim=(-3, 103), title=ENVS[env], xlabel="training epoch")
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes[0, 0].set_ylabel("success (%)")
+    shared_legend(figure, axes.flat)
+    return figure
+
+
+def _published_curve(ax: Axes, env: str, cost: str) -> None:
+    curve = published.epoch_curve(env, "tdjepa", cost)
+    if curve:
+        x = np.arange(1, len(curve["rates"]) + 1)
+        ax.plot(x, curve["rates"], color="black", marker="D", mfc="white", ls="-.", lw=0.9, label="TD-JEPA, published")
+
+
+def _own_curve(ax: Axes, points: list, looks: tuple, label: str, level: float) -> None:
+    colour, marker, line = looks
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    epochs, rates, _ = zip(*points, strict=True)
+    low, high = zip(*(wilson(rate, n, z) for _, rate, n in points), strict=True)
+    ax.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
+    ax.plot(epochs, rates, color=colour, marker=marker, ls=line, label=label)
+
+
+def cost_matrix(inputs: Inputs) -> Figure:
+    """Success by plan cost on the same checkpoints, as the paper's Figure 3: bars are ours, diamonds published."""
+    figure, axes = grid(1, 1, COLUMN, 1.7)
+    ax = axes[0, 0]
+    costs = list(COSTS)
+    for i, env in enumerate(ENVS):
+        cells = [inputs.cell(env, "tdjepa", cost) for cost in costs]
+        for j, (cost, cell) in enumerate(zip(costs, cells, strict=True)):
+            x = i + 0.26 * (j - 1)
+            _bar(ax, x, cell, cost, label=i == 0)
+            printed = published.cell(env, "tdjepa", cost)
+            if printed:
+                label = "published" if i == j == 0 else None
+                ax.errorbar(
+                    x + 0.06, printed["mean"], printed["std"], fmt="D", ms=3, mfc="white", mec="black", color="black",
+                    elinewidth=0.6, label=label,
+                )  # fmt: skip
+        floor = inputs.cell(env, "random")
+        if floor:
+            ax.hlines(floor["mean"], i - 0.42, i + 0.42, color="black", ls=":", lw=0.9, label="random")
+        if not any(cells):
+            ax.text(i, 3, NOT_RUN, ha="center", color=GREY, fontsize=6.5)
+    ax.set(xlim=(-0.55, len(ENVS) - 0.45), ylim=(0, 104), ylabel="success (%)")
+    ax.set_xticks(range(len(ENVS)), list(ENVS.values()))
+    by_label = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))  # one entry a label
+    order = [name for name in (*MATH.values(), "published", "random") if name in by_label]
+    figure.legend([by_label[name] for name in order], order, loc="outside upper center", ncols=5, columnspacing=1)
+    return figure
+
+
+def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: bool) -> None:
+    colour, hatch, _ = COST_LOOK[cost]
+    mean = cell["mean"] if cell else 0
+    name = MATH[cost] if label else None
+    ax.bar(x, mean, 0.24, color=colour, alpha=0.75, hatch=hatch, edgecolor="white", lw=0.5, label=name)
+    if cell:
+        error = [[mean - cell["low"]], [cell["high"] - mean]]
+        ax.errorbar(x - 0.06, mean, error, color="black", elinewidth=0.8, capsize=1.5)
+
+
+def offline(inputs: Inputs) -> Figure:
+    """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend; faint:
+    a second run of the same checkpoint in the authors' files, which their figure leaves out."""
+    figure, axes = grid(1, 2, PAGE, 1.65)
+    _offline_epochs(axes[0, 0], inputs)
+    _blend_sweep(axes[0, 1], inputs)
+    for ax in axes[0]:
+        ax.set(ylim=(-3, 103), ylabel="success (%)")
+    return figure
+
+
+def _offline_epochs(ax: Axes, inputs: Inputs) -> None:
+    p, env, found = inputs.params, "cube", False
+    for cost in ("d_psi", "blend"):
+        colour, _, marker = COST_LOOK[cost]
+        printed = published.epoch_curve(env, "tdjepa", cost)["rates"]
+        x = np.arange(1, len(printed) + 1)
+        ax.plot(x, printed, color=colour, marker=marker, mfc="white", ls=":", lw=0.9, label=f"{MATH[cost]}, published")
+        points = curve(inputs, env, "tdjepa", cost)
+        if points:
+            looks = (colour, marker, "-")
+            _own_curve(ax, points, looks, f"{MATH[cost]}, reproduced", p.judge.level)
+            found = True
+    if not found:
+        not_run(ax)
+    ax.set(xlabel=f"training epoch, {ENVS[env]}", xlim=(0.8, None))
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    _legend_above(ax, "(a)")
+
+
+def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
+    source, found = published.load()["blend_sweep"], False
+    colours = {"push_t": ("#0072B2", "o"), "cube": ("#D55E00", "s")}
+    for env, (colour, marker) in colours.items():
+        published_look = {"color": colour, "marker": marker, "mfc": "white", "ls": ":", "lw": 0.9}
+        ax.plot(source["alphas"], source[env]["blend"], label=f"{ENVS[env]}, published", **published_look)
+        if "rerun" in source[env]:
+            again = source[env]["rerun"]["blend"]
+            ax.plot(source["alphas"], again, label="_rerun", alpha=0.4, **published_look)  # named in the caption
+        cells = [(a, inputs.swept(env, "tdjepa", setting="blend", alpha=float(a))) for a in source["alphas"]]
+        points = [(a, first_run(inputs, cell)) for a, cell in cells if cell is not None]
+        points = [(a, rate) for a, rate in points if rate is not None]
+        if points:
+            ax.plot(*zip(*points, strict=True), color=colour, marker=marker, ls="-", label=f"{ENVS[env]}, reproduced")
+            found = True
+    if not found:
+        not_run(ax)
+    ax.set(xlabel=r"weight $\alpha$ of $\ell_2$ in the blend")
+    _legend_above(ax, "(b)")
+
+
+def _legend_above(ax: Axes, title: str) -> None:
+    """The title on the left and the legend on the right of the same line, where it covers nothing."""
+    ax.set_title(title, loc="left")
+    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
+
+
+def training_seeds(inputs: Inputs) -> Figure:
+    """One mark a training, with the deployed cost: how much of a difference between methods could be luck? Bars: intervals
+    of the mean; open diamonds: the authors' three trainings on Push-T."""
+    p = inputs.params
+    names = [m for m in methods(p) if m in p.methods_run] or ["tdjepa"]
+    cells = {(env, m): inputs.cell(env, m, planned_cost(p, env, m)) for env in ENVS for m in names}
+    envs = [env for env in ENVS if env == "push_t" or any(cells[env, m] for m in names)]
+    figure, axes = grid(1, len(envs), PAGE, 0.45 + 0.18 * len(names))
+    for env, ax in zip(envs, axes[0], strict=True):
+        for y, m in enumerate(names):
+            _trainings(ax, y, cells[env, m], look(m))
+        if env == "push_t" and "tdjepa" in names:  # the only environment whose trainings were published
+            values = list(published.trainings()[published.load()["deployed"][env]].values())
+            y = names.index("tdjepa") + 0.22
+            ax.plot(values, [y] * len(values), "D", mfc="white", mec="black", ms=3.2, label="published")
+        if not any(cells.values()):
+            not_run(ax)
+        ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel="success (%)", title=ENVS[env])
+        ax.set_yticks(range(len(names)), [method_label(p, m) for m in names] if ax is axes[0, 0] else [""] * len(names))
+        ax.grid(axis="x", lw=0.3, color="#CCCCCC")
+        ax.set_axisbelow(True)
+    return figure
+
+
+def _trainings(ax: Axes, y: float, cell: dict | None, looks: tuple) -> None:
+    """A bar from the low to the high end of the interval, and a mark for each training."""
+    if cell is None:
+        return
+    colour, marker, _ = looks
+    means = list(seed_means(cell).values())
+    ax.hlines(y, cell["low"], cell["high"], color=colour, lw=3.5, alpha=0.3)
+    ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="black", mew=0.4)
+
+
+def variants(inputs: Inputs) -> Figure:
+    """The full model and what is left when a part is taken away, by plan cost, with intervals; open marks: the paper's
+    Table 4, where the full model seems not to be continued."""
+    source = published.load()["ablations"]
+    env, printed = source["env"], source["rows"]
+    names = ["tdjepa", "tdjepa_continued", *(m for m in printed if m != "tdjepa")]
+    figure, axes = grid(1, 1, COLUMN, 2.0)
+    ax, found = axes[0, 0], False
+    for y, m in enumerate(names):
+        for i, cost in enumerate(COSTS):
+            colour, _, marker = COST_LOOK[cost]
+            where, label = y + 0.24 * (i - 1), MATH[cost] if m == "tdjepa" else None
+            cell = inputs.cell(env, m, cost)
+            if cell:
+                ax.hlines(where, cell["low"], cell["high"], color=colour, lw=1)
+                ax.plot(cell["mean"], where, marker, color=colour, ms=4, label=label)
+                found = True
+            if m in printed:
+                label = "published" if label and cost == list(COSTS)[-1] else None
+                ax.plot(printed[m][cost][0], where, marker, mfc="white", mec="black", ms=3, mew=0.7, label=label)
+    if not found:
+        not_run(ax)
+    ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel=f"success on {ENVS[env]} (%)")
+    labels = [source["labels"].get(m, "full, continued") for m in names]
+    ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
+    ax.grid(axis="x", lw=0.3, color="#CCCCCC")
+    ax.set_axisbelow(True)
+    shared_legend(figure, [ax])
+    return figure

@@ -1,0 +1,161 @@
+"""The recipe of a scale in words: what every training and plan is made with, and where an environment or a method has other
+values. All of it is read from the parameters, so the report's text is true at every scale."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tdjepa.config import runs
+from tdjepa.config.params import Params
+from tdjepa.config.slices import TrainSlice, train_slice
+from tdjepa.evidence import published
+from tdjepa.report.labels import ENVS, NOT_RUN, method_label
+
+FRAMES = {"imagenet": "normalised as ImageNet's", "dataset": "normalised", "whitened": "whitened"}
+READOUT = {"cls": "the CLS token", "tokens": "all patch tokens"}
+Where = tuple[str, str]  # environment, method
+
+
+def plain(value: float) -> str:
+    """0.00005 instead of 5e-05."""
+    return f"{value:.8f}".rstrip("0").rstrip(".")
+
+
+# What it is called, how it is read from a training, how it is written; the keys are those of published.yaml's recipe.
+TRAINED = {
+    "normalisation": ("frames", lambda t: t.model.normalisation, FRAMES.get),
+    "readout": ("latents read from", lambda t: t.model.encoder.readout, READOUT.get),
+    "dropout": ("dropout", lambda t: t.model.predictor.dropout, plain),
+    "batch": ("batch", lambda t: t.train.batch * t.train.accumulate, str),
+    "lr": ("learning rate", lambda t: t.train.lr, plain),
+    "sigreg": ("weight of SIGReg", lambda t: t.method.terms.sigreg.weight if t.method.terms.sigreg else 0.0, plain),
+}
+PLANNED = {"candidates": "candidates", "elites": "elites"}
+
+
+def texts(p: Params) -> dict[str, str]:
+    """Texts by the name of their macro."""
+    trained = {
+        (env, m): train_slice(p, env, m, p.train_seeds[0])
+        for env in p.envs
+        for m in (runs.methods_in(p, env) or list(p.methods))
+    }
+    sizes = {
+        "Latent": lambda t: t.model.latent,
+        "Patch": lambda t: t.model.encoder.patch,
+        "EncoderDepth": lambda t: t.model.encoder.depth,
+        "EncoderWidth": lambda t: t.model.encoder.width,
+        "PositionStd": lambda t: plain(t.model.encoder.position_std),
+        "Batch": lambda t: t.train.batch * t.train.accumulate,
+    }
+    return {
+        **{name: spread(p, {where: str(pick(t)) for where, t in trained.items()}) for name, pick in sizes.items()},
+        "Image": by_env({env: str(getattr(p.collect, env).image_size) for env in p.envs}),
+        "Recipe": differences(p, trained),
+        "StepFactor": step_factor(p),
+        "TemporalPairs": temporal_pairs(trained),
+        "DataOrigin": data_origin(p),
+    }
+
+
+def steps(p: Params, method: str) -> str:
+    """Optimiser steps of an epoch, by environment where they differ."""
+    if method not in p.methods:
+        return NOT_RUN
+    envs = [env for env in p.envs if method in runs.methods_in(p, env)] or p.envs
+    found = {env: runs.steps_per_epoch(runs.recipe_of(p, env, method)[0]) for env in envs}
+    if not any(found.values()):
+        return "every window once"
+    return f"{by_env({env: str(n) if n else 'as many as windows' for env, n in found.items()})} optimiser steps"
+
+
+def step_factor(p: Params) -> str:
+    """Whether LeWM's steps, which cost less, are more than TD-JEPA's."""
+    if not {"tdjepa", "lewm"} <= set(p.methods):
+        return NOT_RUN
+    factors = {}
+    for env in p.envs:
+        a, b = (runs.recipe_of(p, env, m)[0] for m in ("lewm", "tdjepa"))
+        factors[env] = plain(a.step_factor / b.step_factor) if a.steps_per_epoch and b.steps_per_epoch else "1"
+    if set(factors.values()) == {"1"}:
+        return "LeWM takes as many epochs as TD-JEPA, although its steps are cheaper"
+    return f"LeWM, whose steps are cheaper, takes {by_env(factors)} times as many as TD-JEPA, for equal CPU time"
+
+
+def temporal_pairs(trained: Mapping[Where, TrainSlice]) -> str:
+    """How the temporal loss is estimated by the methods that have it."""
+    if {t.method.terms.temporal.pairs for t in trained.values() if t.method.terms.temporal} <= {"one"}:
+        return "so does ours at this scale"
+    return (
+        "at this scale ours is its expectation over that draw, all pairs weighted by their probability: the same "
+        "objective with less noise a step"
+    )
+
+
+def data_origin(p: Params) -> str:
+    """Which demonstrations are made here, by whom, and which are the released files."""
+    made = [env for env in p.envs if p.collect.source[env] == "generated"]
+    taken = [ENVS[env] for env in p.envs if env not in made]
+    said = [f"those of {listed([ENVS[env] for env in made])} are made anew"] if made else []
+    if "push_t" in made:
+        said.append("Push-T's by scripts instead of people")
+    if "cube" in made and p.collect.cube.carry_share:
+        share = f"{100 * p.collect.cube.carry_share:g} %"
+        said.append(f"OGB-Cube's with the cube carried about at random in {share} of the episodes")
+    if taken:
+        said.append(f"those of {listed(taken)} are the released ones")
+    return ", ".join(said)
+
+
+def differences(p: Params, trained: Mapping[Where, TrainSlice]) -> str:
+    """What differs from the published recipe, which follows in brackets."""
+    source, said = published.load()["recipe"], []
+    for key, (label, pick, spelled) in TRAINED.items():
+        found = {where: pick(t) for where, t in trained.items()}
+        if set(found.values()) != {source[key]}:
+            ours = spread(p, {where: spelled(value) for where, value in found.items()})
+            said.append(f"{label} {ours} ({spelled(source[key])})")
+    for key, label in PLANNED.items():
+        usual = getattr(p.evaluate.planner, key)
+        found = {env: p.evaluate.protocol[env].planner.get(key, usual) for env in p.envs}
+        if set(found.values()) != {source[key]}:
+            said.append(f"{label} {by_env({env: str(n) for env, n in found.items()})} ({source[key]})")
+    return "; ".join(said) or "no difference"
+
+
+# Where values hold ----------------------------------------------------------------------------------------------------
+
+
+def listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def by_env(values: Mapping[str, str]) -> str:
+    """One value, or each with its environments: "85 (Two-Room), 180 (Reacher and Push-T)"."""
+    if len(set(values.values())) == 1:
+        return next(iter(values.values()))
+    envs = {value: [ENVS[env] for env in values if values[env] == value] for value in values.values()}
+    return ", ".join(f"{value} ({listed(names)})" for value, names in envs.items())
+
+
+def spread(p: Params, values: Mapping[Where, str]) -> str:
+    """The commonest value, then where another one holds: "32, for TD-JEPA in Reacher 10"."""
+    usual = Counter(values.values()).most_common(1)[0][0]
+    others = dict.fromkeys(value for value in values.values() if value != usual)
+    return ", ".join([usual, *(f"{_places(p, values, value)} {value}" for value in others)])
+
+
+def _places(p: Params, values: Mapping[Where, str], value: str) -> str:
+    """Whole environments and whole methods by their own names, what is left one by one."""
+    left = [where for where in values if values[where] == value]
+    said = []
+    for i, word in ((0, "in"), (1, "for")):
+        whole = [name for name in dict.fromkeys(w[i] for w in left) if _all(values, i, name, value)]
+        left = [where for where in left if where[i] not in whole]
+        if whole:
+            said.append(f"{word} {listed([ENVS[n] if i == 0 else method_label(p, n) for n in whole])}")
+    said += [f"for {method_label(p, m)} in {ENVS[env]}" for env, m in left]
+    return " and ".join(said)
+
+
+def _all(values: Mapping[Where, str], i: int, name: str, value: str) -> bool:
+    return all(found == value for where, found in values.items() if where[i] == name)

@@ -1,0 +1,112 @@
+"""How figures look: one column wide, told apart without colour, in the report's own typeface where it is installed."""
+
+import functools
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from matplotlib import font_manager
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from tdjepa.report.inputs import Inputs
+from tdjepa.report.labels import ENVS, NOT_RUN
+
+PAGE = 7.0  # inches, both columns of acmart's sigconf
+COLUMN = 3.33  # inches, one column of acmart's sigconf
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"  # Okabe and Ito's, and a grey
+MATH = {"d_psi": r"$d_\psi$", "l2": r"$\ell_2$", "blend": "blend"}
+COST_LOOK = {"d_psi": (BLUE, "", "o"), "l2": (ORANGE, "///", "s"), "blend": (GREEN, "...", "^")}
+METHOD_LOOK = {  # colours of unequal brightness, and another mark and dash each: told apart in grey, too
+    "tdjepa": (BLUE, "o", "-"),
+    "lewm": (ORANGE, "s", "--"),
+    "rc_aux_tdj": (GREEN, "^", "-."),
+    "rc_aux": ("#CC79A7", "v", (0, (5, 1))),
+    "lewm_original": ("#E69F00", "P", (0, (1, 1))),
+    "lewm_matched": ("#56B4E9", "X", (0, (3, 1, 1, 1))),
+}
+ENV_LOOK = {
+    "two_room": (BLUE, "o", "-"),
+    "reacher": ("#56B4E9", "s", "--"),
+    "push_t": (ORANGE, "^", "-."),
+    "cube": ("black", "D", (0, (1, 1))),
+}
+STYLE = {
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
+    "legend.fontsize": 6.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "hatch.linewidth": 0.5,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "tdjepa",
+}
+
+
+def look(method: str) -> tuple[str, str, str]:
+    return METHOD_LOOK.get(method, (GREY, "D", ":"))
+
+
+@functools.cache
+def family() -> str:
+    """acmart's typeface if this machine has it, else the one that comes with matplotlib."""
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return next((name for name in ("Linux Libertine O", "Libertinus Serif") if name in installed), "DejaVu Sans")
+
+
+def grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:
+    figure = Figure(figsize=(width, height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def env_panels(envs: list[str], height: float) -> tuple[Figure, list[tuple[str, Axes]]]:
+    """A panel an environment, two in a row, so that four environments still fit a column of the page."""
+    columns = min(2, len(envs))
+    figure, axes = grid(-(-len(envs) // columns), columns, COLUMN, height)
+    for unused in axes.flat[len(envs) :]:
+        unused.remove()
+    return figure, list(zip(envs, axes.flat, strict=False))
+
+
+def not_run(axes: Axes) -> None:
+    box = {"facecolor": "white", "edgecolor": "none"}
+    axes.text(0.5, 0.5, NOT_RUN, transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=9, bbox=box)
+    if not axes.has_data():
+        axes.set(xticks=[], yticks=[])
+
+
+def envs_with(frame, inputs: Inputs) -> list[str]:
+    """Environments that have lines in the frame; the first of the run when there are none."""
+    found = set(frame["env"])
+    return [env for env in ENVS if env in found] or [inputs.params.envs[0]]
+
+
+def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """One legend for all panels, above them, where it covers nothing, in as few lines as the width allows."""
+    labelled = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        labelled |= dict(zip(labels, handles, strict=True))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for columns in range(len(labelled), 0, -1):
+        how = {"loc": "outside upper center", "ncols": columns, "columnspacing": 1.0, "handlelength": 2.2}
+        legend = figure.legend(labelled.values(), labelled.keys(), **how)
+        if columns == 1 or legend.get_window_extent(renderer).width <= figure.bbox.width:
+            return
+        legend.remove()
+
+
+def wilson(rate: float, n: int, z: float) -> tuple[float, float]:
+    """Wilson's interval of a rate in percent over n episodes, z standard deviations wide."""
+    p = rate / 100
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return 100 * (centre - half), 100 * (centre + half)

@@ -1,0 +1,65 @@
+"""One screen: what came out, beside what was published, and where to look further."""
+
+from pathlib import Path
+
+from tdjepa.config import runs
+from tdjepa.evidence import published
+from tdjepa.evidence.columns import SIMULATOR
+from tdjepa.report.inputs import Inputs
+from tdjepa.report.labels import ALL_COSTS, ENVS, FLOORS, NOT_RUN, method_label
+from tdjepa.report.phrases import count, number, partial, plan_seeds_text
+from tdjepa.report.table import Table
+
+
+def table(found: Inputs, intervals: bool) -> Table:
+    """A line a method and plan cost, a column an environment of the run; floors and the ceiling below."""
+    p = found.params
+    body = []
+    for m in p.methods_run:
+        for cost in p.methods[m].costs:
+            cells = [_text(found, env, m, cost, intervals) if m in runs.methods_in(p, env) else "–" for env in p.envs]
+            body.append([method_label(p, m), ALL_COSTS.get(cost, cost), *cells])
+    body += [
+        [label, "–", *(_text(found, env, floor, "", intervals) for env in p.envs)] for floor, label in FLOORS.items()
+    ]
+    rest = [ENVS[env] for env in ENVS if env not in p.envs]
+    caption = (
+        f"Success in percent{f' [{100 * p.judge.level:g} % interval]' if intervals else ''} (published); scale {p.scale}, "
+        f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}, "
+        f"{p.evaluate.episodes} {p.evaluate.manifest} pairs; † = fewer of them than planned."
+    )
+    if rest:
+        caption += f" {', '.join(rest)}: {NOT_RUN}."
+    return Table("summary", caption, ["Method", "Plan cost", *(ENVS[env] for env in p.envs)], body)
+
+
+def _text(found: Inputs, env: str, method: str, cost: str, intervals: bool) -> str:
+    cell, printed = found.cell(env, method, cost), published.cell(env, method, cost)
+    known = f" ({printed['mean']:.1f})" if printed else ""
+    if cell is None:
+        return NOT_RUN + known
+    d = found.params.render.digits
+    pairs = f", {count(cell['n_episodes'], 'pair')}" if method == SIMULATOR else ""  # fewer than of the others
+    mark = "†" if partial(found.params, cell) else ""
+    interval = f" [{number(cell['low'], d)}, {number(cell['high'], d)}]" if intervals else ""
+    return f"{number(cell['mean'], d)}{interval}{mark}{pairs}{known}"
+
+
+def markdown(found: Inputs) -> str:
+    """summary.md, for the README."""
+    return table(found, intervals=True).to_markdown()
+
+
+def terminal(found: Inputs, out: str | Path) -> str:
+    """The same in columns, with the places of everything that was written."""
+    t = table(found, intervals=False)
+    rows = [t.head, *t.body]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(t.head))]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    places = [
+        f"tables   {Path(out, 'tables')}",
+        f"figures  {Path(out, 'figures')}",
+        f"numbers  {Path(out, 'numbers.tex')}",
+    ]
+    return "\n".join([*lines, "", t.caption, "", *places]) + "\n"

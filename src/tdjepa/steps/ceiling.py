@@ -1,0 +1,130 @@
+"""`tdjepa ceiling`: the protocol's planner with the true simulator as its model and the true distance as its cost.
+
+    tdjepa ceiling --env push_t --scale desk
+
+What this reaches is the most that better perception and prediction could give under the protocol; what is missing to 100 %
+is the planner's. A step of a simulator costs far more than one in latent space, so fewer pairs are planned
+(diagnose.ceiling_pairs), with one plan seed. The rows are those of a floor, with method `simulator`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from tdjepa.base.errors import UserError
+from tdjepa.base.progress import progress
+from tdjepa.base.source_files import code_version
+from tdjepa.base.streams import torch_stream
+from tdjepa.config.records.planning import Cell
+from tdjepa.config.slices import EvaluateSlice
+from tdjepa.envs.base import Env, make
+from tdjepa.mining import split
+from tdjepa.planning import mpc
+from tdjepa.planning.costs import aggregate
+from tdjepa.steps import evaluate as evaluation
+
+
+def turned(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The smaller of the two angles between directions a and b."""
+    return np.abs((a - b + np.pi) % (2 * np.pi) - np.pi)
+
+
+def squared(places: slice, tolerance: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The squared error of some numbers of the state, in units of the tolerance."""
+    return lambda states, goal: ((states[:, places] - goal[places]) ** 2).sum(1) / tolerance**2
+
+
+def push_t(states: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """20 px for both positions together, 20 degrees for the angle."""
+    return squared(slice(0, 4), 20.0)(states, goal) + (turned(states[:, 4], goal[4]) / (np.pi / 9)) ** 2
+
+
+# states (N, S), goal (S,) -> how far from success, squared and smooth where success takes a maximum (N,)
+DISTANCE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "two_room": squared(slice(0, 2), 16.0),
+    "reacher": squared(slice(0, 2), 0.05),
+    "push_t": push_t,
+    "cube": squared(slice(14, 17), 0.04),
+}
+
+
+class SimulatorPlanner:
+    """A policy for `mpc.run_episodes` that looks at no frame: it follows the states by simulating its own actions."""
+
+    def __init__(
+        self,
+        env: Env,
+        starts: np.ndarray,
+        goals: np.ndarray,
+        moments: tuple[np.ndarray, np.ndarray],  # of the data's actions, as a trained model would z-score them
+        frameskip: int,
+        cell: Cell,
+        plan_seed: int,
+        keys,
+    ):
+        self.env, self.states, self.goals = env, np.array(starts), goals
+        self.mean, self.std = moments
+        self.frameskip, self.cell, self.plan_seed = frameskip, cell, plan_seed
+        self.keys = [tuple(map(int, key)) for key in keys]
+        self.distance = DISTANCE[env.name]
+        low, high = (np.full(env.action_dim, bound) for bound in (env.action_low, env.action_high))
+        if cell.planner.clip == "raw":  # the actions' own bounds; "reference" takes them as if they were z-scored
+            low, high = ((bound - self.mean) / self.std for bound in (low, high))
+        self.bounds = tuple(torch.from_numpy(np.tile(bound, frameskip)).float() for bound in (low, high))
+
+    def __call__(self, i: int, plan: int, frames, past) -> np.ndarray:
+        cell, goal = self.cell, self.goals[i]
+        here = torch.from_numpy(self.distance(self.states[i : i + 1], goal))
+
+        def cost(candidates):  # (N, H, frameskip * A) z-scored -> (N,)
+            reached = self.simulate(self.states[i], self.raw(candidates))
+            distances = torch.from_numpy(np.stack([self.distance(states, goal) for states in reached]))  # (H, N)
+            return aggregate(lambda d: d, here, distances, cell.w, cell.costs.trajectory_mean == "with_context")
+
+        generator = torch_stream(self.plan_seed, "plan", *self.keys[i], int(plan))
+        search = (cost, cell.planner, cell.refinements, len(self.bounds[0]), generator, self.bounds)
+        best = mpc.SOLVERS[cell.solver](*search)
+        actions = self.raw(best[None, : cell.planner.receding])  # (1, receding * frameskip, A)
+        self.states[i] = self.simulate(self.states[i], actions)[-1][0]
+        return actions.reshape(cell.planner.receding, self.frameskip, -1)
+
+    def raw(self, blocks: torch.Tensor) -> np.ndarray:
+        """(N, h, frameskip * A) z-scored -> (N, h * frameskip, A)"""
+        return blocks.double().numpy().reshape(len(blocks), -1, self.env.action_dim) * self.std + self.mean
+
+    def simulate(self, state: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+        """The states of the action sequences from one state after every model step; (S,), (N, T, A) -> T / frameskip of (N, S)"""
+        self.env.restore(np.repeat(state[None], len(actions), 0))
+        reached = []
+        for t, action in enumerate(actions.swapaxes(0, 1), 1):
+            self.env.step(action)
+            if t % self.frameskip == 0:
+                reached.append(self.env.state)
+        return reached
+
+
+def run(cfg: EvaluateSlice, episodes: Path, split_file: Path, manifest_file: Path, out: Path) -> pd.DataFrame:
+    """Plan the first pairs of the locked manifest with the simulator; rows into `out`."""
+    (cell,) = cfg.cells
+    if cell.solver == "gradient":
+        raise UserError(f"evaluate.protocol.{cfg.env}.solver = 'gradient': a simulator has no gradient; take another")
+    locked, env, imagined = evaluation.Episodes(cfg, episodes, manifest_file), make(cfg.env), make(cfg.env)
+    train = np.asarray(split.read(split_file, locked.data.episodes)["train"])
+    moments, (plan_seed,) = locked.data.action_statistics(train), cell.plan_seeds
+    outcomes = []
+    with progress(len(locked.entries), f"ceiling {cfg.env}", "episodes") as bar:
+        for k in range(len(locked.entries)):
+            pair = locked.starts[k : k + 1], locked.goals[k : k + 1]
+            keys = locked.entries[k : k + 1]
+            policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, keys)
+            outcomes.append(mpc.run_episodes(env, *pair, policy, cfg.evaluate.budget, cfg.frameskip))
+            bar.update()
+    outcome = {name: np.concatenate([o[name] for o in outcomes]) for name in outcomes[0] if name != "plan_seconds"}
+    key = {"method": cfg.method_name, "train_seed": 0, "epoch": 0, "solver": cell.solver, "cost": "none", "w": cell.w}
+    table = evaluation.rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, "", cell)
+    table["code"] = code_version(__name__, cfg.env)[:16]
+    inputs = {"episodes": episodes, "split": split_file, "manifest": manifest_file}
+    return evaluation.write(cfg, [table], inputs, out)

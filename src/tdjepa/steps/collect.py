@@ -1,0 +1,70 @@
+"""`tdjepa collect`: demonstrations of one environment, seeded per episode, as one episodes file with its card.
+
+tdjepa collect --env two_room --scale desk
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from tdjepa.base.artefacts import publish, sweep, write_card
+from tdjepa.base.progress import progress
+from tdjepa.config.slices import CollectSlice
+from tdjepa.data import card, chunked
+from tdjepa.envs.base import Demonstrations, Env, make
+
+CHUNK = 2048  # frames rendered and written at a time
+
+
+def run(cfg: CollectSlice, out: Path) -> dict:
+    """Collect `cfg.data.episodes` episodes of at least `cfg.min_length` rows into `out`; returns the card."""
+    env = make(cfg.env)
+    demos = env.demonstrations(cfg)
+    sweep(out)
+    with publish(out) as temporary:
+        write(temporary, env, demos, cfg.data.image_size, cfg.storage)
+    return write_card(
+        out,
+        "collect",
+        cfg.model_dump(mode="json"),
+        env=cfg.env,
+        image_size=cfg.data.image_size,
+        storage=cfg.storage,
+        success_criterion=env.success_text,
+        renderer_difference=env.renderer_difference,
+        **card.statistics(demos.length, demos.action, demos.reached, trivial(env, demos, cfg.goal_offset)),
+        environment=demos.facts,
+    )
+
+
+def write(path: Path, env: Env, demos: Demonstrations, size: int, storage: str = "plain") -> None:
+    """The episodes file: states and actions as they are, frames rendered from the states."""
+    length, rows = demos.length, len(demos.state)
+    state, action = (demos.state.shape[1:], demos.state.dtype), (demos.action.shape[1:], demos.action.dtype)
+    columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
+    columns |= {"proprio": state, "goal_state": state}  # the library's names
+    columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
+    create = chunked.CREATE[storage]
+    with create(path, length, columns) as file, progress(rows, f"collect {env.name}", "frames") as bar:
+        file["action"][:] = demos.action
+        file["state"][:] = file["proprio"][:] = demos.state
+        file["goal_state"][:] = np.repeat(demos.goal, length, axis=0)
+        file["episode_idx"][:] = np.repeat(np.arange(len(length)), length)
+        file["step_idx"][:] = np.concatenate([np.arange(n) for n in length])
+        for i in range(0, rows, CHUNK):
+            env.restore(demos.state[i : i + CHUNK])
+            frames = env.render(size)
+            chunked.put(file, i, frames)
+            bar.update(len(frames))
+
+
+def trivial(env: Env, demos: Demonstrations, offset: int) -> np.ndarray:
+    """For every pair of rows `offset` steps apart in one episode: is the goal already reached at the start? (pairs,)"""
+    episode = np.repeat(np.arange(len(demos.length)), demos.length)
+    first = np.nonzero(episode[offset:] == episode[:-offset])[0]
+    return solved(env, demos.state[first], demos.state[first + offset])
+
+
+def solved(env: Env, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    env.restore(states)
+    return env.success(goals)

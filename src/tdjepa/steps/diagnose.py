@@ -1,0 +1,67 @@
+"""`tdjepa diagnose`: what one training's latents know, without planning, at several epochs of it.
+
+tdjepa diagnose --env two_room --method tdjepa --seed 3072 --scale desk
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from tdjepa.base.artefacts import publish, sha256_of_input, sweep, write_card, write_json
+from tdjepa.base.errors import UserError, reason
+from tdjepa.base.streams import stream
+from tdjepa.config.slices import DiagnoseSlice
+from tdjepa.data.chunked import open_store
+from tdjepa.envs.base import make
+from tdjepa.model import checkpoint
+from tdjepa.steps.aliasing import aliasing
+from tdjepa.steps.alignment import distances
+
+
+def held_out(path: Path) -> pd.DataFrame:
+    """The pairs that `tdjepa mine` drew."""
+    try:
+        return pd.read_parquet(path)[["episode", "i", "j", "tau", "to_end", "near", "far"]]
+    except Exception as error:  # damage shows in many ways
+        raise UserError(f"{path}: not a readable pairs file ({reason(error)}); run `tdjepa mine` again") from None
+
+
+def run(
+    cfg: DiagnoseSlice, episodes: Path, pairs: Path, checkpoints: Sequence[Path], out: Path, out_aliasing: Path
+) -> dict:
+    """Distances of the held-out pairs at each epoch into `out` (parquet), the last one's aliasing into `out_aliasing` (JSON).
+
+    `checkpoints` are those of cfg.epochs, in that order.
+    """
+    data, drawn = open_store(episodes), held_out(pairs)
+    who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
+    tables = []
+    for epoch, path in zip(cfg.epochs, checkpoints, strict=True):
+        model, about = checkpoint.load(path, checkpoint.of(cfg, epoch))
+        tables.append(distances(model, data, drawn).assign(**who, epoch=epoch))
+    table = pd.concat(tables, ignore_index=True)
+    sweep(out)
+    with publish(out) as temporary:
+        table.to_parquet(temporary, index=False)
+    inputs = {"episodes": episodes, "pairs": pairs}
+    inputs |= {f"epoch_{epoch}": path for epoch, path in zip(cfg.epochs, checkpoints, strict=True)}
+    write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
+    encoder = about["train"]["model"]["encoder"]
+    patch = encoder["patch"] * 2 ** len(encoder["stem"])
+    seen = {"patch": patch, "shift_px": [], "change": [], "ratio_one_patch": None}
+    if hasattr(env := make(cfg.env), "moved"):  # an arm has no place in the image to be moved from
+        seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"))
+    write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoints[-1])})
+    return {
+        **{
+            f"epoch {e}: rank correlation with the step gap": _ranks(t) for e, t in zip(cfg.epochs, tables, strict=True)
+        },
+        "change at one patch / at half a patch": seen["ratio_one_patch"],
+        "file": out,
+    }
+
+
+def _ranks(table: pd.DataFrame) -> str:
+    known = [cost for cost in ("d_psi", "l2") if table[cost].notna().all()]
+    return ", ".join(f"{cost} {table[cost].corr(table.tau, method='spearman'):.3f}" for cost in known)

@@ -1,0 +1,284 @@
+"""`tdjepa evaluate`: a locked manifest in, one row per (plan seed, episode) out; nothing is aggregated here.
+
+tdjepa evaluate --env two_room --method tdjepa --seed 3072 --scale desk
+tdjepa evaluate --env two_room --method floors --scale desk          (random, zero action, replay of the log)
+tdjepa evaluate --env two_room --sweep budget --scale desk           (other planner settings, evaluate.sweeps)
+
+Which settings are run is data: the cells of the slice. A killed evaluation goes on at the episode where it stopped.
+"""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tdjepa.base.artefacts import fingerprint, hash_of, publish, sha256_of_input, sweep, write_card, write_text
+from tdjepa.base.errors import UserError
+from tdjepa.base.journal import Journal
+from tdjepa.base.progress import progress
+from tdjepa.base.source_files import code_version
+from tdjepa.base.streams import stream
+from tdjepa.config.records.planning import Cell
+from tdjepa.config.slices import EvaluateSlice
+from tdjepa.data.chunked import open_store
+from tdjepa.envs.base import Env, make
+from tdjepa.mining import manifest
+from tdjepa.planning import mpc
+
+FLOORS = ("random", "zero", "replay")
+NEAR = 40.0  # world pixels between agent and block: the contact of the phase diagnostic
+
+
+class Episodes:
+    """The start and goal states of the manifest's entries, read from the data."""
+
+    def __init__(self, cfg: EvaluateSlice, episodes: Path, manifest_file: Path):
+        self.data = open_store(episodes)
+        locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset, sha256_of_input(episodes))
+        if len(locked["entries"]) < cfg.evaluate.episodes:
+            raise UserError(
+                f"{manifest_file}: has {len(locked['entries'])} entries, evaluate.episodes = {cfg.evaluate.episodes}"
+            )
+        if locked.get("part", cfg.evaluate.manifest) != cfg.evaluate.manifest:
+            raise UserError(
+                f"{manifest_file}: is the {locked['part']} manifest, but evaluate.manifest = {cfg.evaluate.manifest!r}"
+            )
+        self.sha256 = locked["sha256_of_lines"]
+        wanted = cfg.evaluate.locked.get(cfg.env, self.sha256)
+        if wanted != self.sha256:
+            raise UserError(
+                f"{manifest_file}: sha256_of_lines is {self.sha256[:12]}…, but evaluate.locked.{cfg.env} is {wanted[:12]}…; "
+                "evaluate on the locked manifest, or change the lock if the data was meant to change"
+            )
+        self.entries = locked["entries"][: cfg.evaluate.episodes]
+        self.first = self.data.row(self.entries[:, 0], self.entries[:, 1])
+        self.starts = self.data.state[self.first]
+        self.goals = self.data.state[self.data.row(self.entries[:, 0], self.entries[:, 1] + cfg.goal_offset)]
+
+    def logged_actions(self, i: int, n: int) -> np.ndarray:
+        return np.nan_to_num(self.data.action[self.first[i] : self.first[i] + n])
+
+    def goal_frames(self, env: Env) -> np.ndarray:
+        env.restore(self.goals)
+        return env.render(self.data.image_size)
+
+
+def run(
+    cfg: EvaluateSlice,
+    episodes: Path,
+    manifest_file: Path,
+    checkpoints: dict[int, Path],
+    out: Path,
+    times: Path | None = None,
+) -> pd.DataFrame:
+    """Evaluate one trained model: every cell of the slice with its plan seeds on every pair of the manifest.
+
+    Seconds of each plan go to `times` (default: beside `out`): rows stay the same from run to run, times do not.
+    """
+    locked, env = Episodes(cfg, episodes, manifest_file), make(cfg.env)
+    planners = load_planners(cfg, checkpoints, env, locked)
+    goal_frames = locked.goal_frames(env)
+    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": checkpoints[e] for e in cfg.epochs}}
+    job = {"params": hash_of(cfg.model_dump(mode="json")), "code": version(cfg.env), "machine": fingerprint()}
+    job["inputs"] = {name: sha256_of_input(path) for name, path in inputs.items()}
+    journal = Journal(out.with_name(f".{out.name}.journal"), job)
+    todo = [(c, s, k) for c, cell in enumerate(cfg.cells) for s in cell.plan_seeds for k in range(len(locked.entries))]
+    title = f"evaluate {cfg.env}/{cfg.method_name}/{cfg.seed}"
+    with progress(len(todo), title, "episodes", initial=len(journal.done)) as bar:
+        for c, plan_seed, k in todo:
+            if (c, plan_seed, k) not in journal.done:
+                outcome = episode(cfg, locked, env, planners[c], goal_frames, plan_seed, slice(k, k + 1))
+                journal.add((c, plan_seed, k), {name: _plain(values) for name, values in outcome.items()})
+                bar.update()
+    tables, seconds = [], []
+    for c, cell in enumerate(cfg.cells):
+        for plan_seed in cell.plan_seeds:
+            of_episode = [journal.done[c, plan_seed, k] for k in range(len(locked.entries))]
+            outcome = {
+                name: np.concatenate([o[name] for o in of_episode]) for name in of_episode[0] if "seconds" not in name
+            }
+            key = {"method": cfg.method_name, "train_seed": cfg.seed, "epoch": cell.epoch, "solver": cell.solver}
+            key |= {"cost": cell.cost, "w": cell.w, "plan_seed": plan_seed}
+            tables.append(rows(cfg, locked, key, outcome, sha256_of_input(checkpoints[cell.epoch]), cell))
+            for k, o in enumerate(of_episode):
+                where = {
+                    "cell": c,
+                    "plan_seed": plan_seed,
+                    "episode": locked.entries[k, 0],
+                    "start": locked.entries[k, 1],
+                }
+                seconds += [{**where, "plan": i, "seconds": round(t, 6)} for i, t in enumerate(o["plan_seconds"][0])]
+    table = write(cfg, tables, inputs, out)
+    write_text(times or out.with_name(out.stem + ".times.csv"), _csv(pd.DataFrame(seconds)))
+    journal.finish()
+    return table
+
+
+def load_planners(
+    cfg: EvaluateSlice, checkpoints: dict[int, Path], env: Env, locked: Episodes
+) -> list[mpc.LatentPlanner]:
+    """One planner a cell; whatever cannot be planned with is an error here, before anything runs."""
+    from tdjepa.base.device import pick_device
+    from tdjepa.model import checkpoint
+    from tdjepa.planning import costs
+
+    device = pick_device(cfg.evaluate.device, "evaluate.device")
+    models = {}
+    for epoch in cfg.epochs:
+        models[epoch], about = checkpoint.load(checkpoints[epoch], checkpoint.of(cfg, epoch), device)
+        if about["image_size"] != locked.data.image_size:
+            raise UserError(
+                f"{checkpoints[epoch]}: was trained on {about['image_size']}-px frames, but {locked.data.path} has "
+                f"{locked.data.image_size} px"
+            )
+        if about["block"] != cfg.frameskip * env.action_dim:
+            raise UserError(
+                f"{checkpoints[epoch]}: was trained on action blocks of {about['block']} numbers, expected "
+                f"{cfg.frameskip} x {env.action_dim}"
+            )
+    for cell in cfg.cells:
+        model, source = models[cell.epoch], str(checkpoints[cell.epoch])
+        costs.refuse(cell, model, env, source)
+        if cell.planner.history > model.predictor.history:
+            raise UserError(
+                f"{source}: sees {model.predictor.history} frames, but planner.history = {cell.planner.history}"
+            )
+    return [mpc.LatentPlanner(models[cell.epoch], env, cell) for cell in cfg.cells]
+
+
+def episode(
+    cfg: EvaluateSlice,
+    locked: Episodes,
+    env: Env,
+    planner: mpc.LatentPlanner,
+    goal_frames,
+    plan_seed: int,
+    which: slice,
+) -> dict:
+    """Outcomes of some of the manifest's pairs with one planner and plan seed; see mpc.run_episodes."""
+    return mpc.run_episodes(
+        env,
+        locked.starts[which],
+        locked.goals[which],
+        planner.policy(goal_frames[which], plan_seed, locked.entries[which]),
+        cfg.evaluate.budget,
+        cfg.frameskip,
+        planner.cell.planner.history,
+        locked.data.image_size,
+    )
+
+
+def version(env: str) -> str:
+    return code_version("tdjepa.steps.evaluate", env)[:16]
+
+
+def _plain(values):
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    text = io.StringIO()
+    frame.to_csv(text, index=False, lineterminator="\n")
+    return text.getvalue()
+
+
+def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Path) -> pd.DataFrame:
+    """What no learning gives: uniformly random actions, no action, and the replayed log (the oracle)."""
+    ev, locked, env = cfg.evaluate, Episodes(cfg, episodes, manifest_file), make(cfg.env)
+    blocks = -(-ev.budget // cfg.frameskip)
+    shape = (blocks, cfg.frameskip, env.action_dim)
+
+    def policy(name, plan_seed):
+        def act(i, plan, frames, past):
+            if name == "random":
+                rng = stream(plan_seed, "random", *map(int, locked.entries[i]))
+                return rng.uniform(env.action_low, env.action_high, shape).astype(np.float32)
+            actions = np.zeros(shape)
+            if name == "replay":
+                actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = locked.logged_actions(i, cfg.goal_offset)
+            return actions
+
+        return act
+
+    tables = []
+    for name in FLOORS:
+        for plan_seed in ev.plan_seeds:
+            if name == "random" or plan_seed == ev.plan_seeds[0]:  # the others do not depend on the plan seed
+                outcome = mpc.run_episodes(
+                    env, locked.starts, locked.goals, policy(name, plan_seed), ev.budget, cfg.frameskip
+                )
+            key = {"method": name, "train_seed": 0, "epoch": 0, "solver": "none", "cost": "none", "w": 1.0}
+            tables.append(rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, ""))
+    return write(cfg, tables, {"episodes": episodes, "manifest": manifest_file}, out)
+
+
+def rows(
+    cfg: EvaluateSlice, locked: Episodes, key: dict, outcome: dict, checkpoint_sha256: str, cell: Cell | None = None
+) -> pd.DataFrame:
+    """One row an episode, with the column names of the design first, then what tells settings apart; floors have no cell."""
+    setting = {"setting": "main", "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
+    if cell:
+        setting = {"setting": cell.setting, "alpha": cell.alpha, "refinements": cell.refinements}
+        setting |= {"candidates": cell.planner.candidates, "history": cell.planner.history}
+        setting["planner"] = hash_of({**cell.model_dump(mode="json"), "plan_seeds": None})[:16]
+    contact = {}
+    if "least_distance" in outcome:
+        contact = {"start_distance": outcome["start_distance"].round(4), "contact": outcome["least_distance"] < NEAR}
+    return pd.DataFrame(
+        {
+            "scale": cfg.scale,
+            "env": cfg.env,
+            **key,
+            "episode": locked.entries[:, 0],
+            "start": locked.entries[:, 1],
+            "success": outcome["success"],
+            "trivial": outcome["trivial"],
+            "steps": outcome["steps"],
+            **setting,
+            "plans": outcome["plans"],
+            **contact,
+            "final_distance": final_distance(cfg.env, outcome["final"], locked.goals),
+            "manifest": locked.sha256[:16],
+            "checkpoint": checkpoint_sha256[:16],
+            "params": hash_of(cfg.model_dump(mode="json"))[:16],
+            "code": version(cfg.env),
+        }
+    )
+
+
+def final_distance(name: str, final: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Of the last states to their goals, in tolerances of the task: below 1 is at the goal; (N, S), (N, S) -> (N,)"""
+    env = make(name)
+    env.restore(final)
+    return env.distance(goals).astype(np.float64).round(4)
+
+
+def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path], out: Path) -> pd.DataFrame:
+    table = pd.concat(tables, ignore_index=True)
+    sweep(out)
+    with publish(out) as temporary:
+        table.to_parquet(temporary, index=False)
+    criterion, locked = make(cfg.env).success_text, table["manifest"].iloc[0]
+    facts = {"rows": len(table), "success_criterion": criterion, "manifest": locked, "code": table["code"].iloc[0]}
+    write_card(out, "evaluate", cfg.model_dump(mode="json"), inputs, **facts)
+    return table
+
+
+def shown(table: pd.DataFrame, times: Path | None = None) -> str:
+    """Success by setting as a small table: what varies between the cells, the rate, and the seconds of planning an episode."""
+    names = ["method", "epoch", "solver", "cost", "w", "alpha", "refinements", "candidates", "history"]
+    names = [name for name in names if name in ("method", "cost") or table[name].nunique() > 1]
+    groups = [*names, "planner"] if "planner" in table else names  # settings that no column shows stay apart
+    found = table.groupby(groups, sort=False, dropna=False).success.agg(["mean", "size"]).reset_index()
+    head = [*names, "success %", "episodes"]
+    lines = [[*(f"{row[name]:g}" if isinstance(row[name], float) else str(row[name]) for name in names),
+              f"{100 * row['mean']:.1f}", str(row["size"])] for _, row in found.iterrows()]  # fmt: skip
+    if times and times.exists():
+        of_cell = pd.read_csv(times).groupby("cell").seconds.sum()
+        if len(of_cell) == len(lines):
+            head.append("s/episode")
+            lines = [[*line, f"{t / int(line[-1]):.3f}"] for line, t in zip(lines, of_cell, strict=True)]
+    wide = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    ruler = ["-" * n for n in wide]
+    return "\n".join("| " + " | ".join(map(str.ljust, line, wide)) + " |" for line in (head, ruler, *lines))

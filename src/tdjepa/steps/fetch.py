@@ -1,0 +1,172 @@
+"""`tdjepa fetch`: the released demonstrations of one environment, checked, and written in this project's layout.
+
+tdjepa fetch --env two_room --scale paper
+
+The archive is kept beside the data, so another image size needs no second download; what was unpacked is removed.
+"""
+
+import contextlib
+import fcntl
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+import h5py
+import numpy as np
+
+from tdjepa.base.artefacts import publish, sweep, write_card
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.released import Source
+from tdjepa.data import archive, card
+from tdjepa.data.chunked import open_store
+from tdjepa.data.convert import convert, open_released
+from tdjepa.data.download import PATIENT, Expected, Failed, Patience, check, download
+from tdjepa.envs.base import make
+
+
+def run(
+    env: str,
+    source: Source,
+    out: Path,
+    *,
+    cache: Path | None = None,
+    image_size: int | None = None,
+    episodes: int | None = None,
+    storage: str = "plain",
+    trust_first_use: bool = False,
+    goal_offset: int = 25,
+    patience: Patience = PATIENT,
+) -> dict:
+    """Fetch `source`, convert it to `out` (frames resized if `image_size` is given, the first `episodes` only); the card."""
+    out = Path(out)
+    cache = Path(cache) if cache else out.parent / "released"
+    if source.sha256 is None and not trust_first_use:
+        raise UserError(
+            f"{source.file}: its sha256 is not known, so nobody can tell whether a download is right; give it in the "
+            "parameters, or pass --trust-first-use to take what comes and record its sha256 in the card"
+        )
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / f".{Path(source.file).name}.lock"):
+        sweep(out)
+        packed, digest = obtain(env, source, cache, patience)
+        unpacked = cache / f"unpacked-{digest[:16]}"
+        found = open_released(hdf5_of(packed, unpacked, source, cache), env)
+        with publish(out) as temporary:
+            action = convert(found, temporary, image_size, episodes, storage)
+        made = write_card(
+            out,
+            "fetch",
+            # not the mirrors: the same file from elsewhere is the same data, and its card shall be the same
+            {
+                "source": source.model_dump(mode="json", exclude={"mirrors"}),
+                "image_size": image_size,
+                "episodes": episodes,
+                "storage": storage,
+            },
+            env=env,
+            storage=storage,
+            released={"sha256": digest, "bytes": packed.stat().st_size},
+            checksum="known before" if source.sha256 else "trusted at first use",
+            columns=found.names,
+            **(statistics(found.lengths[: episodes or None], action) | measured(env, out, goal_offset)),
+        )
+        shutil.rmtree(unpacked, ignore_errors=True)
+    return made
+
+
+@contextlib.contextmanager
+def locked(path: Path):
+    """One fetch of a file at a time: two would append to the same part. A killed process gives the lock back by itself."""
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{path.parent}: another `tdjepa fetch` is fetching the same file; wait for it") from None
+        yield
+
+
+def obtain(env: str, source: Source, cache: Path, patience: Patience) -> tuple[Path, str]:
+    """The verified archive and its sha256, from the cache or the first mirror that gives it."""
+    expected = Expected(source.sha256, source.bytes, source.limits.archive_bytes)
+    kept = cache / Path(source.file).name
+    if kept.exists():
+        try:
+            return kept, check(kept, expected)
+        except Failed as error:
+            raise UserError(f"{kept}: {error}; delete the file, or mend the checksum if that is wrong") from None
+    failures = []
+    for url in source.urls:
+        try:
+            if urlsplit(url).scheme == "file":  # a mirror on this machine is read where it lies
+                path = Path(url2pathname(urlsplit(url).path))
+                if not path.is_file():
+                    raise Failed("no such file")
+                return path, check(path, expected)
+            return kept, download(url, kept, expected, patience)
+        except Failed as error:
+            failures.append(f"{url}: {error}")
+    raise UserError(
+        f"{source.file} cannot be fetched ({'; '.join(failures)}); "
+        f"`tdjepa collect --env {env}` generates data instead (in the workflow: collect.source.{env}: generated in "
+        "params.yaml), and the same `fetch` later goes on where this one stopped"
+    )
+
+
+def hdf5_of(packed: Path, unpacked: Path, source: Source, cache: Path) -> Path:
+    """The one HDF5 file in the archive, unpacked if it has not been."""
+    if not packed.name.endswith(".zst"):
+        return packed
+    if not unpacked.exists():
+        try:
+            archive.unpack(packed, unpacked, source.limits)
+        except archive.Refused:
+            if source.sha256 is None and packed.parent == cache:
+                packed.unlink()  # what does not open was never right: the next first use shall not find it
+            raise
+    files = [path for path in sorted(unpacked.rglob("*")) if path.suffix in (".h5", ".hdf5") and path.name[:2] != "._"]
+    if len(files) != 1:
+        shutil.rmtree(unpacked)
+        names = ", ".join(path.name for path in files) or "none"
+        raise UserError(f"{packed}: one HDF5 file is expected in it, found: {names}")
+    return files[0]
+
+
+def statistics(lengths: np.ndarray, action: np.ndarray) -> dict:
+    """As for collected data. The action of an episode's last row leads out of it and does not count, if there is one."""
+    inner = action.copy()
+    inner[np.cumsum(lengths) - 1] = np.nan
+    unknown = np.zeros(0, bool)  # success and trivial goals need the simulator: `measured`
+    return card.statistics(lengths, inner, success=None, trivial=unknown)
+
+
+def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:
+    """What only the simulator knows, on evenly spread rows: is the file the world that our environment simulates?
+
+    The data is whole without it, so a machine without a simulator or graphics gets the reason instead of the numbers.
+    """
+    facts = dict.fromkeys(("success_share", "trivial_share", "success_criterion", "renderer_difference"))
+    data = open_store(path)
+    facts["image_size"] = data.image_size
+    try:
+        env = make(name)
+        facts["success_criterion"] = env.success_text
+        rows = np.unique(np.linspace(0, len(data.state) - 1, 64).astype(int))
+        env.restore(data.state[rows])
+        apart = np.abs(env.render(data.image_size).astype(np.int16) - data.pixels[rows])
+        facts["renderer_difference"] = {"mean": round(float(apart.mean()), 3), "max": int(apart.max())}
+        first = np.concatenate(
+            [o + np.arange(max(0, n - goal_offset)) for o, n in zip(data.offset, data.length, strict=True)]
+        )
+        if len(first):
+            first = first[np.unique(np.linspace(0, len(first) - 1, most).astype(int))]
+            env.restore(data.state[first])
+            facts["trivial_share"] = float(env.success(data.state[first + goal_offset]).mean())
+        ends = data.offset + data.length - 1
+        with h5py.File(path, "r") as file:
+            if "goal_state" in file:
+                env.restore(data.state[ends])
+                facts["success_share"] = float(env.success(file["goal_state"][:][ends]).mean())
+    except Exception as error:  # anything that a simulator or a graphics driver can throw
+        facts["simulator"] = f"not asked: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return facts

@@ -1,0 +1,59 @@
+"""`tdjepa mine`: split, locked manifests and held-out pairs of one data set.
+
+tdjepa mine --env two_room --scale desk
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from tdjepa.base.artefacts import publish, sha256_of_input, write_json
+from tdjepa.base.streams import stream
+from tdjepa.config.slices import MineSlice
+from tdjepa.data.chunked import open_store
+from tdjepa.data.store import Store
+from tdjepa.envs.base import make
+from tdjepa.mining import manifest, pairs
+from tdjepa.mining.split import split
+from tdjepa.steps.collect import solved
+
+
+def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
+    """Write split.json, validation.json, test.json and pairs.parquet into `out`; returns a summary for the terminal."""
+    mine, data = cfg.mine, open_store(episodes)
+    parts = split(data.episodes, mine.split.model_dump(), mine.seed)
+    write_json(out / "split.json", parts)
+    summary = {name: f"{len(part)} episodes" for name, part in parts.items()}
+    env = make(cfg.env)
+    for part, goals in (("validation", mine.validation_goals), ("test", mine.test_goals)):
+        candidates = manifest.valid_rows(data.length, np.asarray(parts[part]), mine.goal_offset)
+        if mine.exclude_trivial:
+            candidates = candidates[~solved_at_start(env, data, candidates, mine.goal_offset)]
+        entries = manifest.draw(candidates, goals, mine.seed)
+        trivial = solved_at_start(env, data, entries, mine.goal_offset)
+        locked = manifest.to_json(
+            cfg.env, part, mine.seed, mine.goal_offset, entries, trivial, sha256_of_input(episodes)
+        )
+        write_json(out / f"{part}.json", locked)
+        summary[part] += f", {goals} goals, {trivial.mean():.0%} of them solved at the start"
+    table = pairs.draw(
+        data.length,
+        np.asarray(parts["test"]),
+        mine.pairs,
+        mine.goal_offset,
+        mine.near_end,
+        mine.far_end,
+        stream(mine.seed, "pairs"),
+    )
+    with publish(out / "pairs.parquet") as temporary:
+        table.to_parquet(temporary, index=False)
+    return {
+        **summary,
+        "pairs": f"{len(table)} held-out pairs, {table.near.mean():.0%} near the end, {table.far.mean():.0%} far",
+    }
+
+
+def solved_at_start(env, data: Store, entries: np.ndarray, goal_offset: int) -> np.ndarray:
+    """Whether the goal of each (episode, start) is already reached there; (n,) bool"""
+    episode, start = entries.T
+    return solved(env, data.state[data.row(episode, start)], data.state[data.row(episode, start + goal_offset)])

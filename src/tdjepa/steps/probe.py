@@ -1,0 +1,178 @@
+"""`tdjepa probe`: can the true state be read from the latent, on episodes that neither model nor probe was fitted to?
+
+    tdjepa probe --env push_t --method tdjepa --seed 3072 --scale desk
+
+Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and with a Gaussian
+kernel of it besides, which also finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled
+out open loop along logged actions, as the planner rolls them out, so that errors come in the units of the success criterion.
+A model cannot plan to what it does not see; but a good probe does not promise good plans.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tdjepa.base.artefacts import sha256_of_input, write_json
+from tdjepa.base.errors import UserError
+from tdjepa.base.streams import stream
+from tdjepa.config.slices import ProbeSlice
+from tdjepa.data.chunked import open_store
+from tdjepa.data.store import Store
+from tdjepa.mining import split
+from tdjepa.model import checkpoint
+from tdjepa.model.world_model import WorldModel
+
+RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
+KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
+CENTRES = 1600  # training frames that the kernel compares with, at most
+
+Map = Callable[[np.ndarray], np.ndarray]
+
+
+def circle(angle: np.ndarray) -> np.ndarray:
+    """An angle has a jump; its sine and cosine have none. (N,) -> (N, 2)"""
+    return np.stack([np.sin(angle), np.cos(angle)], 1)
+
+
+# what is read from the states (N, S) of each environment: {(quantity, unit): states -> (N, k)}; the error of an angle is a
+# chord, nearly radians as long as it is small
+QUANTITIES: dict[str, dict[tuple[str, str], Map]] = {
+    "two_room": {("agent", "px"): lambda s: s[:, :2]},
+    "reacher": {("shoulder", "rad"): lambda s: circle(s[:, 0]), ("wrist", "rad"): lambda s: circle(s[:, 1])},
+    "push_t": {
+        ("agent", "px"): lambda s: s[:, :2],
+        ("block", "px"): lambda s: s[:, 2:4],
+        ("angle", "rad"): lambda s: circle(s[:, 4]),
+    },
+    "cube": {("cube", "cm"): lambda s: 100 * s[:, 14:17], ("effector", "cm"): lambda s: 100 * s[:, 61:64]},
+}
+
+
+def fit(z: np.ndarray, y: np.ndarray) -> Map:
+    """Ridge regression with an intercept. z (N, D), y (N, k) -> a function (..., D) -> (..., k)"""
+    mean_z, mean_y = z.mean(0), y.mean(0)
+    centred = z - mean_z
+    gram = centred.T @ centred
+    ridge = RIDGE * np.trace(gram) / len(gram) + 1e-12  # a collapsed latent reads the mean
+    weights = np.linalg.solve(gram + ridge * np.eye(len(gram)), centred.T @ (y - mean_y))
+    return lambda new: (new - mean_z) @ weights + mean_y
+
+
+def fit_kernel(z: np.ndarray, y: np.ndarray) -> Map:
+    """What `fit` leaves over, by ridge regression on a Gaussian kernel as wide as the median distance of two latents."""
+    n = min(CENTRES, 4 * len(z) // 5)
+    centres, line = z[:n], fit(z[:n], y[:n])
+    distances = squared_distances(centres, centres)
+    width = np.median(distances) + 1e-12  # all latents alike: a constant kernel
+    gram = np.exp(-distances / width)
+
+    def read(ridge: float) -> Map:
+        weights = np.linalg.solve(gram + ridge * np.eye(n), y[:n] - line(centres))
+        return lambda new: line(new) + np.exp(-squared_distances(new, centres) / width) @ weights
+
+    rest = slice(n, n + CENTRES // 4)
+    return min(map(read, KERNEL_RIDGES), key=lambda found: error(found(z[rest]), y[rest]))
+
+
+def squared_distances(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(N, D), (M, D) -> (N, M)"""
+    return np.maximum((a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T, 0)
+
+
+def error(found: np.ndarray, true: np.ndarray) -> float:
+    """Root mean square of the Euclidean distance; (N, k), (N, k) -> units of the state (an angle: chord, nearly radians)"""
+    return float(np.sqrt(((found - true) ** 2).sum(-1).mean()))
+
+
+def draw(data: Store, episodes: np.ndarray, n: int, span: int, rng: np.random.Generator) -> np.ndarray:
+    """n rows of these episodes that are followed by `span` more of their episode; (n,)"""
+    fitting = np.asarray(episodes)[data.length[episodes] > span]
+    if not len(fitting):
+        raise UserError(f"{data.path}: no held-out episode has the {span + 1} rows that the probe needs")
+    chosen = rng.choice(fitting, n)
+    return data.offset[chosen] + (rng.uniform(size=n) * (data.length[chosen] - span)).astype(int)
+
+
+@torch.inference_mode()
+def encode(model: WorldModel, frames: np.ndarray, chunk: int = 128) -> np.ndarray:
+    """(N, H, W, 3) -> (N, D)"""
+    parts = [model.encode(torch.from_numpy(frames[k : k + chunk])) for k in range(0, len(frames), chunk)]
+    return torch.cat(parts).numpy()
+
+
+@torch.inference_mode()
+def imagine(model: WorldModel, z: np.ndarray, blocks: np.ndarray, chunk: int = 128) -> np.ndarray:
+    """Latents after each of the action blocks; (N, D), (N, H, frameskip * A) -> (N, H, D)"""
+    z, c = torch.from_numpy(z)[:, None], model.standardise(torch.from_numpy(blocks))
+    parts = [model.rollout(z[k : k + chunk], model.action_encoder(c[k : k + chunk])) for k in range(0, len(z), chunk)]
+    return torch.cat(parts).numpy()
+
+
+def probe(
+    model: WorldModel,
+    data: Store,
+    quantities: dict[tuple[str, str], Map],
+    train: np.ndarray,
+    held_out: np.ndarray,
+    frameskip: int,
+    horizon: int,
+    rng: np.random.Generator,
+    n: int,
+) -> list[dict]:
+    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record a quantity:
+
+    mean: error if one always said the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
+    the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.
+    """
+    span = horizon * frameskip
+    fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, held_out, n, span, rng)
+    z_fit, z = encode(model, data.pixels[fitted]), encode(model, data.pixels[tested])
+    blocks = data.action[tested[:, None] + np.arange(span)].reshape(n, horizon, -1)
+    z_hat = imagine(model, z, blocks).astype(np.float64)
+    z_fit, z = z_fit.astype(np.float64), z.astype(np.float64)
+    out = []
+    for (name, unit), quantity in quantities.items():
+        true = [quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1)]
+        known = quantity(data.state[fitted])
+        line, bent = fit(z_fit, known), fit_kernel(z_fit, known)
+        out.append(
+            {
+                "quantity": name,
+                "unit": unit,
+                "mean": error(true[0].mean(0), true[0]),
+                "linear": error(line(z), true[0]),
+                "kernel": error(bent(z), true[0]),
+                "ahead": [error(bent(z_hat[:, k]), true[k + 1]) for k in range(horizon)],
+                "still": [error(true[0], true[k + 1]) for k in range(horizon)],
+            }
+        )
+    return out
+
+
+def run(cfg: ProbeSlice, episodes: Path, split_file: Path, checkpoint_file: Path, out: Path) -> dict:
+    """Probe one checkpoint on the test part; the errors into `out` (JSON)."""
+    data = open_store(episodes)
+    model, _ = checkpoint.load(checkpoint_file, checkpoint.of(cfg, cfg.last_epoch))
+    parts = {name: np.asarray(part) for name, part in split.read(split_file, data.episodes).items()}
+    rng = stream(cfg.seed, "probe")
+    where = (QUANTITIES[cfg.env], parts["train"], parts["test"], cfg.frameskip, cfg.horizon)
+    found = probe(model, data, *where, rng, cfg.frames)
+    who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed, "epoch": cfg.last_epoch}
+    made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint_file)}
+    write_json(out, {**who, **made, "quantities": [_rounded(record) for record in found]})
+    return {
+        f"{r['quantity']} ({r['unit']})": f"always the mean {r['mean']:.3g}, linear {r['linear']:.3g}, "
+        f"kernel {r['kernel']:.3g}, imagined {r['ahead'][0]:.3g} after 1 step, {r['ahead'][-1]:.3g} after {cfg.horizon}"
+        for r in found
+    } | {"file": out}
+
+
+def _rounded(record: dict) -> dict:
+    """Five significant digits: what more there is belongs to the machine."""
+
+    def cut(value):
+        return [cut(v) for v in value] if isinstance(value, list) else float(f"{value:.5g}")
+
+    return {name: value if isinstance(value, str) else cut(value) for name, value in record.items()}

@@ -1,0 +1,193 @@
+"""`tdjepa train`: one loop for every method.
+
+    tdjepa train --env two_room --method tdjepa --seed 3072 --scale desk
+
+Every draw is keyed by (training seed, purpose, step), so what happens at step k depends on the weights before it and on
+nothing else: a run that was killed goes on (snapshot.py) and gives the same bytes. One safetensors checkpoint and one line of
+curve.csv an epoch; they appear together when the last epoch is done, until then they wait in `<out>/.running`.
+"""
+
+import csv
+import io
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from tdjepa.base import snapshot
+from tdjepa.base.artefacts import fingerprint, hash_of, sha256_of_input, verified, write_text
+from tdjepa.base.device import pick_autocast, pick_device
+from tdjepa.base.errors import UserError
+from tdjepa.base.progress import progress
+from tdjepa.base.source_files import code_version
+from tdjepa.base.streams import seed_of, stream
+from tdjepa.config.records.model import Runtime, Train
+from tdjepa.config.slices import TrainSlice
+from tdjepa.data.chunked import WindowStream, open_store
+from tdjepa.data.store import Store
+from tdjepa.mining import split, windows
+from tdjepa.model import checkpoint
+from tdjepa.model.world_model import WorldModel, build
+from tdjepa.objective.methods import objective
+from tdjepa.steps.health import MEMORY, collapsed, diverged, exploded, latent_health, smooth
+
+IMAGENET = ([123.675, 116.28, 103.53], [58.395, 57.12, 57.375])
+LATENT = ("latent_std", "effective_rank")
+DEFAULT_RUNTIME = Runtime()
+
+
+def run(
+    cfg: TrainSlice,
+    episodes: Path,
+    split_file: Path,
+    out: Path,
+    runtime: Runtime = DEFAULT_RUNTIME,
+    initial: Path | None = None,
+) -> dict:
+    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line.
+
+    `initial` is the checkpoint that a method with `continues` starts from.
+    """
+    verified(episodes)
+    begun = cfg.method.continues.epoch if cfg.method.continues else 0  # epochs of the training that this one continues
+    data, train, window = open_store(episodes), cfg.train, cfg.method.window
+    parts = split.read(split_file, data.episodes)
+    seen = split.trained_on(parts, cfg.method.trains_on)
+    first, honest = (windows.starts(data.length, data.offset, e, window, cfg.frameskip) for e in (seen, parts["train"]))
+    per_epoch = train.steps_per_epoch or len(honest) // (
+        train.batch * train.accumulate
+    )  # a leaky training takes no step more
+    if per_epoch == 0:
+        raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
+    accumulate, before = train.accumulate * cfg.method.passes, begun * per_epoch
+    device = pick_device(train.device)
+    autocast = pick_autocast(train.precision, device)
+    model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
+    set_normalisation(model, cfg, data, seen)
+    inputs = {"episodes": episodes, "split": split_file, **checkpoint.start_from(initial, model, cfg)}
+    model.to(device).train()
+    optimiser = torch.optim.AdamW(model.parameters(), train.lr, weight_decay=train.weight_decay, fused=True)
+
+    running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
+    hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
+    run_key = hash_of(
+        [cfg.model_dump(mode="json"), hashes, code_version("tdjepa.steps.train"), torch.__version__, fingerprint()]
+    )
+    at = snapshot.restore(running, run_key, model, optimiser)
+    total, clock, cpu = train.epochs * per_epoch, time.perf_counter(), time.process_time()
+    with progress(total, name, "steps", at.step) as bar, snapshot.preemption() as stop:
+        for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
+            age = begun + epoch  # a continued training goes on in the random streams of the one before
+            order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", age))
+            ahead = first[order[at.step % per_epoch * accumulate :]].reshape(-1)
+            how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb)
+            with WindowStream(data, ahead, *how) as reader:
+                while at.step < epoch * per_epoch:
+                    torch.manual_seed(seed_of(cfg.seed, "dropout", before + at.step))
+                    for group in optimiser.param_groups:
+                        group["lr"] = learning_rate(train, at.step, total)
+                    optimiser.zero_grad(set_to_none=True)
+                    for micro in range(accumulate):
+                        frames, blocks = (torch.from_numpy(part).to(device) for part in next(reader))
+                        with autocast:
+                            draw = (before + at.step) * accumulate + micro
+                            loss, terms, z = objective(model, cfg.method, frames, blocks, cfg.seed, draw, age)
+                        (loss / accumulate).backward()
+                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
+                    optimiser.step()
+                    at.step += 1
+                    values = {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)}
+                    values = {key: float(value.detach()) for key, value in values.items()}
+                    for key, value in values.items():
+                        at.sums[key] = at.sums.get(key, 0.0) + value / per_epoch
+                    check_health(cfg, name, at.step, values, at.health)
+                    bar.update()
+                    bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
+                    if at.step < epoch * per_epoch and (stop.asked or at.step % runtime.snapshot_every == 0):
+                        snapshot.save(running, run_key, model, optimiser, at)
+                        stop.obey(at.step)
+            at.curve.append({"epoch": epoch, "step": at.step, "lr": optimiser.param_groups[0]["lr"], **at.sums})
+            at.sums = {}
+            checkpoint.save(running / f"epoch_{epoch:02d}.safetensors", model, cfg, data.image_size, epoch, inputs)
+            write_curve(running / "curve.csv", at.curve)
+            snapshot.save(running, run_key, model, optimiser, at)
+            stop.obey(at.step)
+    snapshot.deliver(running, out)
+    seconds = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - cpu}
+    return {**at.curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
+
+
+def check_health(cfg: TrainSlice, name: str, step: int, values: dict[str, float], health: dict[str, float]) -> None:
+    """Stop a training that cannot come to anything. `health` holds the smoothed values of the steps so far."""
+    problem = diverged({key: value for key, value in values.items() if key not in LATENT})
+    advice = f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
+    if problem is None:
+        seen = health["steps"] = health.get("steps", 0) + 1
+        for key in (*LATENT, "grad_norm"):
+            health[key] = smooth(health.get(key, 0.0), values[key], seen)
+        limits = cfg.train.health
+        if seen >= MEMORY:
+            problem = exploded(health["grad_norm"], limits.max_grad_norm)
+        if seen >= MEMORY and problem is None:
+            problem = collapsed(health["latent_std"], health["effective_rank"], limits.min_std, limits.min_rank)
+            weight = cfg.method.terms.sigreg.weight if cfg.method.terms.sigreg else 0
+            advice = f"raise the weight of methods.{cfg.method_name}.terms.sigreg (now {weight:g}) or lower train.lr"
+    if problem:
+        raise UserError(f"{name}: {problem} at step {step}; {advice}")
+
+
+def batches(windows_: int, count: int, batch: int, rng: np.random.Generator) -> np.ndarray:
+    """`count` batches of window numbers: shuffled passes over all windows, one after the other; (count, batch)"""
+    passes = -(-count * batch // windows_)
+    order = np.concatenate([rng.permutation(windows_) for _ in range(passes)])
+    return order[: count * batch].reshape(count, batch)
+
+
+def learning_rate(train: Train, step: int, total: int) -> float:
+    """Linear warm-up, then a cosine that ends with the training."""
+    warm = max(1, round(train.warmup * total))
+    if step < warm:
+        return train.lr * (step + 1) / warm
+    share = (step - warm) / max(1, total - warm)
+    return train.lr * (train.final_lr + (1 - train.final_lr) * 0.5 * (1 + math.cos(math.pi * share)))
+
+
+def set_normalisation(model: WorldModel, cfg: TrainSlice, data: Store, episodes: list[int]) -> None:
+    """Pixel and action moments, from the episodes that are trained on alone."""
+    mean, std = data.action_statistics(np.asarray(episodes))
+    if not (np.isfinite(mean).all() and (std > 0).all()):
+        raise UserError(f"{data.path}: actions have mean {mean} and std {std}; they cannot be z-scored")
+    model.action_mean.copy_(torch.from_numpy(np.tile(mean, cfg.frameskip)))
+    model.action_std.copy_(torch.from_numpy(np.tile(std, cfg.frameskip)))
+    pixel_mean, pixel_std = IMAGENET
+    if cfg.model.normalisation != "imagenet":
+        rng = stream(cfg.seed, "pixels")
+        chosen = np.asarray(episodes)[rng.integers(0, len(episodes), 512)]
+        sample = data.pixels[np.sort(data.offset[chosen] + rng.integers(0, data.length[chosen]))].astype(np.float64)
+        pixel_mean, pixel_std = sample.mean((0, 1, 2)), sample.std((0, 1, 2))
+        if model.pixel_mix is not None:
+            model.pixel_mix.copy_(torch.from_numpy(whitening((sample - pixel_mean) / pixel_std)))
+    model.pixel_mean.copy_(torch.as_tensor(np.asarray(pixel_mean)))
+    model.pixel_std.copy_(torch.as_tensor(np.asarray(pixel_std)))
+
+
+def whitening(colours: np.ndarray) -> np.ndarray:
+    """The symmetric matrix that makes centred colours uncorrelated with variance 1; (..., 3) -> (3, 3)
+
+    The channels of a drawn scene are nearly alike, so a small thing of its own colour is faint in each of them. Uncorrelated,
+    it weighs as much as the large things: Push-T's agent, a quarter of a percent of the frame, as much as the block.
+    """
+    flat = colours.reshape(-1, colours.shape[-1])
+    values, vectors = np.linalg.eigh(flat.T @ flat / len(flat))
+    return vectors / np.sqrt(np.maximum(values, 1e-6)) @ vectors.T
+
+
+def write_curve(path: Path, curve: list[dict]) -> None:
+    """One line an epoch; no wall-clock times, so that the file is byte-equal from run to run."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(curve[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: v if isinstance(v, int) else f"{v:.6g}" for k, v in line.items()} for line in curve)
+    write_text(path, text.getvalue())

@@ -1,0 +1,66 @@
+"""`tdjepa floors`: what no learning gives on EVERY pair of the locked test manifests, beside what the cards say of the data.
+
+    tdjepa floors --scale desk --docs docs/environments.md
+
+The floors of the report share the first `evaluate.episodes` pairs with the methods they stand beside; these are about the
+environments themselves: is the replay exact, how many goals need no action, how far does luck get. Rows are kept in
+results/<scale>/floors.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from tdjepa.base.artefacts import card_path, read_json
+from tdjepa.config.params import Params
+from tdjepa.config.slices import evaluate_slice
+from tdjepa.report.labels import ENVS, FLOORS
+from tdjepa.report.table import Table
+from tdjepa.report.tables import number
+from tdjepa.steps import evaluate as evaluation
+from tdjepa.steps import paths as layout
+
+
+def run(p: Params, envs: tuple[str, ...]) -> Table:
+    """Evaluate the floors of these environments on all test pairs; needs their collected and mined data."""
+    rows, cards = {}, {}
+    for env in envs:
+        episodes, locked = Path(layout.episodes(p.scale, env)), Path(layout.mined(p.scale, env, "test.json"))
+        pairs = len(read_json(locked)["entries"])
+        cfg = evaluate_slice(p, env, "floors", 0)
+        cfg = cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"episodes": pairs})})
+        rows[env] = evaluation.run_floors(cfg, episodes, locked, Path(layout.floors(p.scale, env)))
+        cards[env] = read_json(card_path(episodes))
+    return table(p, rows, cards)
+
+
+def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> Table:
+    """One column an environment."""
+    d = p.render.digits
+
+    def percent(value: float | None) -> str:
+        return number(None if value is None else 100 * value, d)
+
+    def by_demonstrator(card: dict) -> str:
+        shares = card.get("environment", {}).get("success_share_by_demonstrator", {})
+        return percent(card["success_share"]) + "".join(f", {who} {percent(share)}" for who, share in shares.items())
+
+    def rate(table: pd.DataFrame, floor: str) -> str:
+        by_seed = table[table.method == floor].groupby("plan_seed").success.mean()
+        spread = f" ± {percent(by_seed.std())}" if by_seed.nunique() > 1 else ""
+        return percent(by_seed.mean()) + spread
+
+    body = [
+        ["Episodes, frames", *(f"{c['episodes']:,}, {c['rows']:,}" for c in cards.values())],
+        ["The demonstrator reaches its goals", *map(by_demonstrator, cards.values())],
+        ["All pairs: solved at the start", *(percent(c["trivial_share"]) for c in cards.values())],
+        ["Test pairs: solved at the start", *(percent(t.trivial.mean()) for t in rows.values())],
+        *([FLOORS[floor], *(rate(t, floor) for t in rows.values())] for floor in evaluation.FLOORS),
+    ]
+    seeds = len(p.evaluate.plan_seeds)
+    pairs = ", ".join(dict.fromkeys(str(len(t[["episode", "start"]].drop_duplicates())) for t in rows.values()))
+    caption = (
+        f"In percent. Scale {p.scale}: {pairs} test pairs an environment, goals {p.mine.goal_offset} steps ahead, "
+        f"{p.evaluate.budget} steps to get there; random actions with {seeds} seeds (mean ± sample std over them)."
+    )
+    return Table("environments", caption, ["", *(ENVS[env] for env in rows)], body)

@@ -1,0 +1,119 @@
+"""`tdjepa recipes`: success over the CPU-minutes of training, for each environment and method of a scale.
+
+    tdjepa recipes --scale desk --docs docs/recipes.md
+
+Rows are those of the first training seed at the epochs of evaluate.curve_epochs, with the cost that the method plans with and
+the first plan seed. Minutes are what the trainings said at their end (results/<scale>/logs, median over the training seeds:
+one that was stopped and went on says too little), shared out by steps. They belong to the machine that trained, so nothing in
+the report depends on them. The same as a figure lies in results/<scale>/recipes.
+"""
+
+import re
+from pathlib import Path
+from statistics import median
+
+from tdjepa.base.artefacts import publish
+from tdjepa.base.errors import UserError
+from tdjepa.config import runs
+from tdjepa.config.params import Params
+from tdjepa.config.runs import diagnosed_epochs, planned_cost
+from tdjepa.report import figures, inputs
+from tdjepa.report import gather as collected
+from tdjepa.report.inputs import Inputs
+from tdjepa.report.labels import ENVS, cost_text, method_label
+from tdjepa.report.phrases import number
+from tdjepa.report.planning_figures import curve
+from tdjepa.report.style import env_panels, look, shared_legend
+from tdjepa.report.table import RULE, Table
+from tdjepa.steps import paths as layout
+
+Points = list[tuple[float, float]]  # (CPU-minutes, success in percent)
+
+
+def run(p: Params) -> Table:
+    """The table, and the figure written beside the results."""
+    found = inputs.read(**collected.inputs(p), params=p)
+    if not found.stats["cells"]:
+        raise UserError(f"{layout.evidence(p.scale)}: nothing was judged yet; run snakemake judge_all first")
+    curves = {(env, m): points(found, env, m) for env in p.envs for m in runs.methods_in(p, env)}
+    figure = figures.draw(lambda _: draw(p, curves), found)
+    for kind in ("pdf", "png"):
+        with publish(layout.recipes(p.scale, f"success_over_cpu.{kind}")) as temporary:
+            figures.save(figure, temporary)
+    return table(found, curves)
+
+
+def points(found: Inputs, env: str, method: str) -> Points:
+    """Success by CPU-minutes of one method; empty where its trainings left no times."""
+    minutes = cpu_minutes(found.params, env, method)
+    rates = curve(found, env, method, planned_cost(found.params, env, method))
+    return [(minutes[epoch], rate) for epoch, rate, _ in rates if epoch in minutes]
+
+
+def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
+    """CPU-minutes of training up to each epoch, those of the training that it continues included."""
+    said = [cpu_seconds(p.scale, env, method, seed) for seed in p.train_seeds]
+    said = [seconds for seconds in said if seconds is not None]
+    if not said:
+        return {}
+    before, earlier = p.methods[method].continues, 0.0
+    if before:
+        earlier = cpu_minutes(p, env, before.method).get(before.epoch)
+        if earlier is None:
+            return {}
+    # every epoch has as many steps as the others
+    return {epoch: earlier + median(said) / 60 * epoch / p.train.epochs for epoch in range(1, p.train.epochs + 1)}
+
+
+def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
+    """What a training said at its end; None if there is no such word."""
+    log = Path(layout.log(scale, f"train_{env}_{method}_{seed}"))
+    said = re.findall(r"^ *cpu_seconds +([\d.e+]+)$", log.read_text(errors="replace"), re.M) if log.exists() else []
+    return float(said[-1]) if said else None
+
+
+def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
+    """One line an environment and method, one column an evaluated epoch: success, and the minutes until then."""
+    p, d = found.params, found.params.render.digits
+    epochs = diagnosed_epochs(p)
+    body: list[list[str] | None] = []
+    for env in p.envs:
+        for m in runs.methods_in(p, env):
+            cost, minutes = planned_cost(p, env, m), cpu_minutes(p, env, m)
+            rates = {epoch: rate for epoch, rate, _ in curve(found, env, m, cost)}
+            texts = [_text(rates.get(epoch), minutes.get(epoch), d) for epoch in epochs]
+            whole = found.cell(env, m, cost)
+            last = "–" if whole is None else f"{number(whole['mean'], d)} ({whole['n_train_seeds']})"
+            body.append([ENVS[env], f"{method_label(p, m)}, {cost_text(p, cost)}", *texts, last])
+        body.append(RULE)
+    head = ["Environment", "Method", *(f"epoch {epoch}" for epoch in epochs), "all trainings"]
+    caption = (
+        f"Success in percent @ CPU-minutes of training until then. Scale {p.scale}: the first training seed, "
+        f"one plan seed, {p.evaluate.episodes} {p.evaluate.manifest} pairs; in the last column all plan seeds and (so many) "
+        "trainings. An earlier epoch is the middle of a falling learning rate: a training that ends there would reach more. "
+        "Minutes as measured where the trainings ran, one thread each; – = not evaluated, or no measured time."
+    )
+    return Table("recipes", caption, head, body[:-1], left=2)
+
+
+def _text(rate: float | None, minutes: float | None, digits: int) -> str:
+    if rate is None:
+        return "–"
+    return f"{number(rate, digits)} @ {'–' if minutes is None else number(minutes, 1)}"
+
+
+def draw(p: Params, curves: dict[tuple[str, str], Points]):
+    """Success over CPU-minutes, a panel an environment."""
+    figure, panels = env_panels(list(p.envs), 1.6)
+    for env, ax in panels:
+        for m in runs.methods_in(p, env):
+            if len(curves[env, m]) > 1:
+                colour, marker, line = look(m)
+                ax.plot(
+                    *zip(*curves[env, m], strict=True), color=colour, marker=marker, ls=line, label=method_label(p, m)
+                )
+        ax.set(ylim=(-3, 103), xlim=(0, None), title=ENVS[env])
+    figure.supxlabel("CPU-minutes of training", fontsize=7.5)
+    figure.supylabel("success (%)", fontsize=7.5)
+    shared_legend(figure, [ax for _, ax in panels])
+    return figure
