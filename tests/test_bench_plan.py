@@ -43,7 +43,7 @@ def test_both_sides_evaluate_the_same_episodes(smoke, monkeypatch):
         played.append(len(found["episode_successes"]))
         return found
 
-    monkeypatch.setattr(params, "load", lambda *_: smoke)
+    monkeypatch.setattr(load, "load", lambda *_: smoke)
     monkeypatch.setattr(evaluation, "run", recorded)
     monkeypatch.setattr(swm.World, "evaluate", of_library)
     for name, value in {"SIZE": 32, "COLLECTED": 40, "EPISODES": 3}.items():

@@ -73,3 +73,9 @@ def make(name: str) -> Env:
             raise
         raise UserError(f"env = {name!r}: is not part of this version yet") from None
     return module.ENV()
+
+
+def solved(env: Env, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Whether each state is at its goal; (N, S), (N, S) -> (N,) bool"""
+    env.restore(states)
+    return env.success(goals)

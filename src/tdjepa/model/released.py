@@ -27,8 +27,8 @@ from tdjepa.config.records.model import Model
 from tdjepa.config.slices import TrainSlice
 from tdjepa.data.chunked import open_store
 from tdjepa.model import checkpoint
+from tdjepa.model.normalisation import set_normalisation
 from tdjepa.model.world_model import WorldModel, build
-from tdjepa.steps.train import set_normalisation
 
 # What others recorded of the four files on the Hugging Face hub (independent records that agree; not downloaded by us).
 # Reacher was released twice.

@@ -1,6 +1,5 @@
 """The report's figures: vector PDF and PNG, the same bytes for the same input, told apart without colour."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,27 +7,15 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from tdjepa.base.artefacts import publish
+from tdjepa.base.figure_files import STYLE, family, save
 from tdjepa.report import diagnostic_figures, pipeline, planning_figures
 from tdjepa.report.inputs import Inputs
-from tdjepa.report.style import STYLE, family
 
 
 def draw(figure: Callable[[Inputs], Figure], inputs: Inputs) -> Figure:
     """One of the figures below, in the house style."""
     with matplotlib.rc_context({**STYLE, "font.family": family()}):
         return figure(inputs)
-
-
-def save(figure: Figure, path) -> None:
-    """Without dates or program versions, so that equal figures are equal files.
-
-    Drawn in memory: on a full disk matplotlib fails in its own cleaning up, and hides the reason.
-    """
-    kind, drawn = Path(path).suffix[1:], io.BytesIO()
-    metadata = {"CreationDate": None, "Producer": None, "Creator": None} if kind == "pdf" else {"Software": None}
-    with matplotlib.rc_context({**STYLE, "font.family": family()}):
-        figure.savefig(drawn, format=kind, metadata=metadata, dpi=200)
-    Path(path).write_bytes(drawn.getvalue())
 
 
 ALL = {

@@ -1,21 +1,19 @@
 """How figures look: one column wide, told apart without colour, in the report's own typeface where it is installed."""
 
-import functools
 import math
 from collections.abc import Iterable
 
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tdjepa.base.figure_files import BLUE, GREEN, GREY, ORANGE
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, NOT_RUN
 
 PAGE = 7.0  # inches, both columns of acmart's sigconf
 COLUMN = 3.33  # inches, one column of acmart's sigconf
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"  # Okabe and Ito's, and a grey
 MATH = {"d_psi": r"$d_\psi$", "l2": r"$\ell_2$", "blend": "blend"}
 COST_LOOK = {"d_psi": (BLUE, "", "o"), "l2": (ORANGE, "///", "s"), "blend": (GREEN, "...", "^")}
 METHOD_LOOK = {  # colours of unequal brightness, and another mark and dash each: told apart in grey, too
@@ -32,34 +30,10 @@ ENV_LOOK = {
     "push_t": (ORANGE, "^", "-."),
     "cube": ("black", "D", (0, (1, 1))),
 }
-STYLE = {
-    "font.size": 7.5,
-    "axes.titlesize": 7.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "legend.framealpha": 0.85,
-    "legend.edgecolor": "none",
-    "legend.fontsize": 6.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "hatch.linewidth": 0.5,
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "tdjepa",
-}
 
 
 def look(method: str) -> tuple[str, str, str]:
     return METHOD_LOOK.get(method, (GREY, "D", ":"))
-
-
-@functools.cache
-def family() -> str:
-    """acmart's typeface if this machine has it, else the one that comes with matplotlib."""
-    installed = {font.name for font in font_manager.fontManager.ttflist}
-    return next((name for name in ("Linux Libertine O", "Libertinus Serif") if name in installed), "DejaVu Sans")
 
 
 def grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, np.ndarray]:

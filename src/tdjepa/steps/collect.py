@@ -11,7 +11,7 @@ from tdjepa.base.artefacts import publish, sweep, write_card
 from tdjepa.base.progress import progress
 from tdjepa.config.slices import CollectSlice
 from tdjepa.data import card, chunked
-from tdjepa.envs.base import Demonstrations, Env, make
+from tdjepa.envs.base import Demonstrations, Env, make, solved
 
 CHUNK = 2048  # frames rendered and written at a time
 
@@ -63,8 +63,3 @@ def trivial(env: Env, demos: Demonstrations, offset: int) -> np.ndarray:
     episode = np.repeat(np.arange(len(demos.length)), demos.length)
     first = np.nonzero(episode[offset:] == episode[:-offset])[0]
     return solved(env, demos.state[first], demos.state[first + offset])
-
-
-def solved(env: Env, states: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    env.restore(states)
-    return env.success(goals)

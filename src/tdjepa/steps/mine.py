@@ -12,10 +12,9 @@ from tdjepa.base.streams import stream
 from tdjepa.config.slices import MineSlice
 from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
-from tdjepa.envs.base import make
+from tdjepa.envs.base import make, solved
 from tdjepa.mining import manifest, pairs
 from tdjepa.mining.split import split
-from tdjepa.steps.collect import solved
 
 
 def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:

@@ -139,8 +139,8 @@ def _pages(frames, goal, real, imagined, every: int, frameskip: int, title: str)
 
 def landscape(cfg: EvaluateSlice, checkpoint: Path, out: Path, side: int = 64) -> dict[str, float]:
     """Two-Room: the costs from every place to GOAL as `out`.pdf and .png. -> how far each jumps at the wall"""
+    from tdjepa.base.figure_files import save
     from tdjepa.model import checkpoint as checkpoints
-    from tdjepa.report.figures import save
 
     if cfg.env != "two_room":
         raise UserError(f"--env {cfg.env}: the landscape is that of two_room, whose state is a place")

@@ -14,6 +14,7 @@ from statistics import median
 
 from tdjepa.base.artefacts import publish
 from tdjepa.base.errors import UserError
+from tdjepa.base.figure_files import save
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.runs import diagnosed_epochs, planned_cost
@@ -39,7 +40,7 @@ def run(p: Params) -> Table:
     figure = figures.draw(lambda _: draw(p, curves), found)
     for kind in ("pdf", "png"):
         with publish(layout.recipes(p.scale, f"success_over_cpu.{kind}")) as temporary:
-            figures.save(figure, temporary)
+            save(figure, temporary)
     return table(found, curves)
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image, UnidentifiedImageError
 
 from tdjepa.base.errors import UserError
-from tdjepa.report import figures
+from tdjepa.base.figure_files import STYLE
 
 FIGURE_BYTES = 300_000  # a scatter of many points is smaller as PNG
 ROLLOUT_BYTES = 2_000_000  # of all rollouts together, so that the page stays below 5 MB
@@ -17,7 +17,7 @@ ROLLOUT_BYTES = 2_000_000  # of all rollouts together, so that the page stays be
 
 def figure_uri(figure: Figure) -> str:
     """Without a background, so that the page's shows through; dates and random identifiers are left out."""
-    with matplotlib.rc_context(figures.STYLE):
+    with matplotlib.rc_context(STYLE):
         content = _saved(figure, "svg", metadata={"Date": None, "Creator": None})
         if len(content) <= FIGURE_BYTES:
             return _uri("image/svg+xml", content)
