@@ -3,11 +3,9 @@
 So an edited file reruns its consumers and no others (checksums: `touch` does nothing).
 """
 
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-from tdjepa.base.source_files import closure  # noqa: E402
+from tdjepa.base.source_files import closure
 
 VERBS = {  # verb -> the module that does its work
     "collect": "tdjepa.steps.collect",
