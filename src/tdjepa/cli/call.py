@@ -99,6 +99,7 @@ class Call:
     def __getitem__(self, name: str):
         if name == "call":
             return self
+        name = name.removesuffix("_file")  # where a module of the same name is imported: split_file
         if name in ("p", "cfg", "scale", "runtime"):
             return getattr(self, name)
         if isinstance(self.verb, Step):
