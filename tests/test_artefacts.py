@@ -75,7 +75,7 @@ def test_no_space_for_a_whole_artefact(verb, smoke, data, trained, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_kill_during_a_write_leaves_no_half_file_and_the_next_run_sweeps(tmp_path):
+def test_a_kill_during_a_write_leaves_no_half_file_and_the_next_run_tidies(tmp_path):
     code = """
 import sys, time
 from tdjepa.base.artefacts import publish
@@ -92,7 +92,7 @@ with publish(sys.argv[1]) as temporary:
     writer.wait(60)
     assert not target.exists()
     assert len(list(tmp_path.iterdir())) == 1  # a hidden temporary
-    artefacts.sweep(target)
+    artefacts.remove_leftovers(target)
     assert not list(tmp_path.iterdir())
 
 

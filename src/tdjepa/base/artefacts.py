@@ -41,7 +41,7 @@ def publish(path: str | Path):
     path = Path(path)
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_dead(path)
+        _remove_dead(path)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.{_me()}.", suffix=".part" + path.suffix, dir=path.parent)
         os.close(handle)
     temporary = Path(name)
@@ -97,7 +97,7 @@ def _me() -> str:
     return f"{platform.node()[:40]}-{os.getpid()}"
 
 
-def _sweep_dead(path: Path) -> None:
+def _remove_dead(path: Path) -> None:
     """Remove temporaries of `path` whose writer was killed on this machine; others may still be at work."""
     here = f".{path.name}.{platform.node()[:40]}-"
     for leftover in path.parent.glob(f"{glob.escape(here)}*.part{path.suffix}"):
@@ -116,7 +116,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def sweep(path: str | Path) -> None:
+def remove_leftovers(path: str | Path) -> None:
     """Remove what any killed writer of `path` left behind, on other machines too: for jobs that know they are alone."""
     path = Path(path)
     for leftover in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):

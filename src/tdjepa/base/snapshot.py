@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.base.artefacts import explained, publish, sweep
+from tdjepa.base.artefacts import explained, publish, remove_leftovers
 from tdjepa.base.errors import Stopped, UserError
 
 KEY = "tdjepa"  # one metadata key, see model/checkpoint.py
@@ -62,7 +62,7 @@ def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.op
         tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     about = {"run": run_key, "step": at.step, "sums": at.sums, "curve": at.curve, "health": at.health}
-    sweep(folder / "snapshot.safetensors")
+    remove_leftovers(folder / "snapshot.safetensors")
     with publish(folder / "snapshot.safetensors") as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about)})  # JSON keeps a float's every bit
 
@@ -95,7 +95,7 @@ def deliver(folder: Path, out: Path) -> None:
     """Copy what waits in `folder` to its final place, then remove the folder. Killed half-way it can be done again."""
     for path in sorted(folder.iterdir(), key=lambda path: (path.name.endswith(".card.json"), path.name)):  # cards last
         if path.name != "snapshot.safetensors" and not path.name.startswith("."):
-            sweep(out / path.name)  # of a delivery that was killed
+            remove_leftovers(out / path.name)  # of a delivery that was killed
             with publish(out / path.name) as temporary:
                 shutil.copyfile(path, temporary)
     shutil.rmtree(folder)

@@ -31,7 +31,7 @@ import hdf5plugin  # registers LZ4 with HDF5
 import numpy as np
 import pyarrow
 
-from tdjepa.base.artefacts import publish, sweep, verified, write_card
+from tdjepa.base.artefacts import publish, remove_leftovers, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
 from tdjepa.data import store
@@ -77,7 +77,7 @@ def pack(episodes: Path, out: Path, storage: str = "packed") -> dict:
     source, data = verified(episodes), open_store(episodes)
     rows, frame = len(data.pixels), data.pixels[0].nbytes
     step = max(1, BLOCK // frame)
-    sweep(out)
+    remove_leftovers(out)
     with publish(out) as temporary, h5py.File(episodes, "r") as theirs:
         names = [name for name in theirs if name not in ("ep_len", "ep_offset")]
         columns = {name: (theirs[name].shape[1:], theirs[name].dtype) for name in names}

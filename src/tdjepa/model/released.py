@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
-from tdjepa.base.artefacts import publish, read_json, sha256, sweep, verified, write_card, write_json
+from tdjepa.base.artefacts import publish, read_json, remove_leftovers, sha256, verified, write_card, write_json
 from tdjepa.base.errors import UserError, shown
 from tdjepa.config.overlay import merge
 from tdjepa.config.parse import parse
@@ -446,7 +446,7 @@ def run_export(source: Path, out: Path, style: str = "old") -> dict:
         pieces = state[ours].chunk(len(parts)) if len(parts) > 1 else [state[ours]]
         tensors |= {part: piece.reshape(shape).clone() for part, piece in zip(parts, pieces, strict=True)}
     weights = out / "weights.pt"
-    sweep(weights)
+    remove_leftovers(weights)
     write_json(out / "config.json", config_of(m, about["image_size"], about["block"]))
     with publish(weights) as temporary:
         torch.save(tensors, temporary)

@@ -15,7 +15,7 @@ from urllib.request import url2pathname
 import h5py
 import numpy as np
 
-from tdjepa.base.artefacts import publish, sweep, write_card
+from tdjepa.base.artefacts import publish, remove_leftovers, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.records.released import Source
 from tdjepa.data import archive, card
@@ -48,7 +48,7 @@ def run(
         )
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / f".{Path(source.file).name}.lock"):
-        sweep(out)
+        remove_leftovers(out)
         packed, digest = obtain(env, source, cache, patience)
         unpacked = cache / f"unpacked-{digest[:16]}"
         found = open_released(hdf5_of(packed, unpacked, source, cache), env)
