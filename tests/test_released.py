@@ -17,10 +17,10 @@ from tdjepa.base.artefacts import card_path, read_json, sha256
 from tdjepa.base.errors import UserError
 from tdjepa.cli import main
 from tdjepa.config.load import load
-from tdjepa.config.parse import parse
 from tdjepa.config.slices import train_slice
 from tdjepa.data import store
 from tdjepa.model import checkpoint, released
+from tdjepa.model.released_config import read_config
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 
@@ -136,9 +136,8 @@ def full():
 
 
 def imported(cfg, tensors, folder):
-    model = released.build(
-        released.model_of(parsed(cfg), slice_().model, folder), "none", cfg["encoder"]["image_size"], 10, 0
-    )
+    shape, image_size, block = read_config(cfg, slice_().model, folder)
+    model = released.build(shape, "none", image_size, block, 0)
     released.load_released(model, tensors, folder)
     return model.eval()
 
@@ -167,10 +166,6 @@ def test_a_frame_without_contrast_gives_the_same_embedding(tmp_path):
         cls = theirs.encoder(pixels).last_hidden_state[:, 0]
         ours = imported(config(), theirs.state_dict(), tmp_path).encoder(pixels.permute(0, 2, 3, 1))
     torch.testing.assert_close(ours, cls, atol=1e-5, rtol=1e-5)
-
-
-def parsed(cfg):
-    return parse(released.Config, cfg, "config.json")
 
 
 @pytest.mark.parametrize("style", released.STYLES)
