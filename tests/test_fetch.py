@@ -745,7 +745,7 @@ def test_a_missing_action_inside_an_episode_is_refused(tmp_path):
     made = columns("push_t")
     made["action"][33] = np.nan
     found = convert.open_released(write_released(tmp_path / "x.h5", made), "push_t")
-    with pytest.raises(UserError, match=r"NaN action inside episode 1 \(row 33\)"):
+    with pytest.raises(UserError, match=r"NaN action inside episode 1 \(step 2\)"):
         convert.convert(found, tmp_path / "ours.h5")
 
 
