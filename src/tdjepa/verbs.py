@@ -74,7 +74,6 @@ def collect(args):
 
 
 def fetch(args):
-    from tdjepa.config.records import released as source
     from tdjepa.config.slices import (
         FetchSlice,
         fetch_slice,
@@ -85,17 +84,7 @@ def fetch(args):
     cfg, scale = _slice(args, FetchSlice, lambda p: fetch_slice(p, args.env))
     out = _path(args.out, scale, scale and layout.episodes(scale, cfg.env), "--out")
     mirrors = tuple(args.mirror or _params(args).fetch.mirrors)
-    card = released.run(
-        cfg.env,
-        source.released(cfg.env, mirrors, cfg.source.sha256),
-        out,
-        cache=Path("data", "released"),  # one archive serves all scales
-        image_size=cfg.image_size,
-        episodes=cfg.episodes,
-        storage=cfg.storage,
-        goal_offset=cfg.goal_offset,
-        trust_first_use=args.trust_first_use,
-    )
+    card = released.run(cfg, out, mirrors=mirrors, trust_first_use=args.trust_first_use)
     shown = ("episodes", "rows", "length_mean", "success_share", "trivial_share", "checksum", "sha256")
     _done(**{name: card[name] for name in shown}, file=out)
 

@@ -17,11 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pydantic import TypeAdapter, ValidationError
+
 from tdjepa import __version__
 from tdjepa.base.artefacts import read_json, sha256, write_json
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
-from tdjepa.config.records.released import Source
+from tdjepa.config.records.released import Mirror, Source
 
 BLOCK = 1 << 20
 ENOUGH = 16 << 20  # a try that brought this much was worth it: the count of failures begins again
@@ -53,10 +55,14 @@ class Patience:
 PATIENT = Patience()
 
 
-def urls(source: Source) -> list[str]:
-    """Where the file lies on each mirror, in their order."""
+def urls(source: Source, mirrors: tuple[str, ...]) -> list[str]:
+    """Where the file lies on each of the mirrors, in their order. A mirror is the base URL of a hub, or a URL with {file}."""
+    try:
+        TypeAdapter(tuple[Mirror, ...]).validate_python(mirrors)
+    except ValidationError as error:
+        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
     hub = "/datasets/{repo}/resolve/{revision}/{file}"
-    templates = (mirror if "{file}" in mirror else mirror.rstrip("/") + hub for mirror in source.mirrors)
+    templates = (mirror if "{file}" in mirror else mirror.rstrip("/") + hub for mirror in mirrors)
     names = {"{repo}": source.repo, "{revision}": source.revision, "{file}": source.file}
     return [re.sub(r"\{(repo|revision|file)\}", lambda found: names[found[0]], template) for template in templates]
 
