@@ -11,6 +11,7 @@ weights are read by torch's restricted unpickler or as safetensors, and released
 """
 
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -37,68 +38,52 @@ KNOWN = {  # sha256 of weights.pt -> repository, environment
 }
 
 STYLES = ("old", "new")  # transformers before version 5 (what was released), and since
-ENCODER_BLOCKS = {"old": "encoder.encoder.layer", "new": "encoder.layers"}
-ENCODER_BLOCK = {  # ours -> theirs; our qkv is their three parts one after the other
-    "old": {
-        "norm1": ["layernorm_before"],
-        "attn.qkv": [f"attention.attention.{part}" for part in ("query", "key", "value")],
-        "attn.proj": ["attention.output.dense"],
-        "norm2": ["layernorm_after"],
-        "mlp.fc1": ["intermediate.dense"],
-        "mlp.fc2": ["output.dense"],
-    },
-    "new": {
-        "norm1": ["layernorm_before"],
-        "attn.qkv": [f"attention.{part}_proj" for part in "qkv"],
-        "attn.proj": ["attention.o_proj"],
-        "norm2": ["layernorm_after"],
-        "mlp.fc1": ["mlp.fc1"],
-        "mlp.fc2": ["mlp.fc2"],
-    },
+BLOCKS = {"old": "encoder.encoder.layer.#.", "new": "encoder.layers.#."}  # # is the number of a block
+ENCODER = {  # ours in a block -> theirs, old and new; our qkv is their three parts one after the other
+    "norm1": (["layernorm_before"], ["layernorm_before"]),
+    "attn.qkv": (
+        [f"attention.attention.{p}" for p in ("query", "key", "value")],
+        [f"attention.{p}_proj" for p in "qkv"],
+    ),
+    "attn.proj": (["attention.output.dense"], ["attention.o_proj"]),
+    "norm2": (["layernorm_after"], ["layernorm_after"]),
+    "mlp.fc1": (["intermediate.dense"], ["mlp.fc1"]),
+    "mlp.fc2": (["output.dense"], ["mlp.fc2"]),
 }
-PREDICTOR_BLOCK = {
-    "attention_norm": "attn.norm",
-    "qkv": "attn.to_qkv",
-    "out": "attn.to_out.0",
-    "mlp_norm": "mlp.net.0",
-    "mlp.0": "mlp.net.1",
-    "mlp.3": "mlp.net.4",
-    "modulation.1": "adaLN_modulation.1",
-}
-MODULES = {
+NAMES = {
+    "encoder.vit.cls_token": "encoder.embeddings.cls_token",
+    "encoder.vit.pos_embed": "encoder.embeddings.position_embeddings",
     "encoder.vit.patch_embed.proj": "encoder.embeddings.patch_embeddings.projection",
     "encoder.vit.norm": "encoder.layernorm",
     "action_encoder.smooth": "action_encoder.patch_embed",
     "action_encoder.embed.0": "action_encoder.embed.0",
     "action_encoder.embed.2": "action_encoder.embed.2",
+    "predictor.position": "predictor.pos_embedding",
     "predictor.norm": "predictor.transformer.norm",
+    "predictor.blocks.#.attention_norm": "predictor.transformer.layers.#.attn.norm",
+    "predictor.blocks.#.qkv": "predictor.transformer.layers.#.attn.to_qkv",
+    "predictor.blocks.#.out": "predictor.transformer.layers.#.attn.to_out.0",
+    "predictor.blocks.#.mlp_norm": "predictor.transformer.layers.#.mlp.net.0",
+    "predictor.blocks.#.mlp.0": "predictor.transformer.layers.#.mlp.net.1",
+    "predictor.blocks.#.mlp.3": "predictor.transformer.layers.#.mlp.net.4",
+    "predictor.blocks.#.modulation.1": "predictor.transformer.layers.#.adaLN_modulation.1",
     **{f"projector.{k}": f"projector.net.{k}" for k in (0, 1, 3)},
     **{f"pred_projector.{k}": f"pred_proj.net.{k}" for k in (0, 1, 3)},
-}
-SINGLE = {
-    "encoder.vit.cls_token": "encoder.embeddings.cls_token",
-    "encoder.vit.pos_embed": "encoder.embeddings.position_embeddings",
-    "predictor.position": "predictor.pos_embedding",
 }
 NORMALISATION = ("pixel_mean", "pixel_std", "action_mean", "action_std")  # ours alone; see above
 
 
 def released_names(model: WorldModel, style: str) -> dict[str, list[str]]:
     """For each tensor of ours the released tensors that it consists of."""
-    modules = {ours: [theirs] for ours, theirs in MODULES.items()}
-    for i in range(len(model.encoder.vit.blocks)):
-        for ours, parts in ENCODER_BLOCK[style].items():
-            modules[f"encoder.vit.blocks.{i}.{ours}"] = [f"{ENCODER_BLOCKS[style]}.{i}.{part}" for part in parts]
-    for i in range(len(model.predictor.blocks)):
-        for ours, theirs in PREDICTOR_BLOCK.items():
-            modules[f"predictor.blocks.{i}.{ours}"] = [f"predictor.transformer.layers.{i}.{theirs}"]
+    known = {ours: [theirs] for ours, theirs in NAMES.items()}
+    for ours, both in ENCODER.items():
+        known[f"encoder.vit.blocks.#.{ours}"] = [BLOCKS[style] + part for part in both[STYLES.index(style)]]
     names = {}
-    for name in model.state_dict():
-        if name in SINGLE:
-            names[name] = [SINGLE[name]]
-        elif name not in NORMALISATION:
-            module, _, tensor = name.rpartition(".")
-            names[name] = [f"{part}.{tensor}" for part in modules[module]]
+    for name in (name for name in model.state_dict() if name not in NORMALISATION):
+        number = "".join(re.findall(r"blocks\.(\d+)", name))
+        general = re.sub(r"blocks\.\d+", "blocks.#", name)
+        module, _, tensor = (general, "", "") if general in known else general.rpartition(".")
+        names[name] = [".".join(filter(None, (part.replace("#", number), tensor))) for part in known[module]]
     return names
 
 
@@ -138,12 +123,9 @@ def run_import(
         )
     # the reference takes the moments of all episodes, not those of a training part
     set_normalisation(model, cfg, data, np.arange(data.episodes))
-    facts = {
-        "source": release,
-        "checked": "sha256 given" if expected else "a known release" if found in KNOWN else "nothing to compare with",
-        "dtypes": dtypes,
-        "action_statistics": "all episodes of the episodes file",
-    }
+    checked = "sha256 given" if expected else "a known release" if found in KNOWN else "nothing to compare with"
+    facts = {"source": release, "checked": checked, "dtypes": dtypes}
+    facts["action_statistics"] = "all episodes of the episodes file"
     inputs = {"weights": weights, "config": config_file, "episodes": episodes}
     return checkpoint.save(out, model, cfg, image_size, cfg.train.epochs, inputs, verb="import", **facts)
 
@@ -194,7 +176,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 def load_released(model: WorldModel, tensors: dict[str, torch.Tensor], source: Path) -> None:
     """Put released tensors into our model: every tensor of both sides is used exactly once, all have the right shape."""
-    style = "new" if any(name.startswith(ENCODER_BLOCKS["new"]) for name in tensors) else "old"
+    style = "new" if any(name.startswith("encoder.layers.") for name in tensors) else "old"
     names, state = released_names(model, style), model.state_dict()
     wanted = {part for parts in names.values() for part in parts}
     missing, extra = sorted(wanted - set(tensors)), sorted(set(tensors) - wanted)
