@@ -65,10 +65,7 @@ COLUMNS = {
         "proprio": Column(2, (AGENT,)),
         "goal_state": Column(2, (Part(("goal_state", "pos_target")),), needed=False),
     },
-    "reacher": {
-        "action": Column(2, (ACTION,)),
-        "state": Column(8, (POSITION, VELOCITY, zeros(2), POSITION)),
-    },
+    "reacher": {"action": Column(2, (ACTION,)), "state": Column(8, (POSITION, VELOCITY, zeros(2), POSITION))},
     "push_t": {
         "action": Column(2, (ACTION,)),
         "state": Column(10, (Part(("state",)), zeros(3))),

@@ -267,9 +267,8 @@ class _Redirect(urllib.request.HTTPRedirectHandler):
 
 def _opener() -> urllib.request.OpenerDirector:
     """As urllib's own, but without the handlers for ftp:, data: and file:."""
-    opener = urllib.request.OpenerDirector()
-    for handler in ("Proxy", "Unknown", "HTTP", "HTTPS", "HTTPDefaultError"):
-        opener.add_handler(getattr(urllib.request, f"{handler}Handler")())
-    opener.add_handler(_Redirect())
-    opener.add_handler(urllib.request.HTTPErrorProcessor())
+    opener, lib = urllib.request.OpenerDirector(), urllib.request
+    kinds = (lib.ProxyHandler, lib.UnknownHandler, lib.HTTPHandler, lib.HTTPSHandler, lib.HTTPDefaultErrorHandler)
+    for kind in (*kinds, _Redirect, lib.HTTPErrorProcessor):
+        opener.add_handler(kind())
     return opener

@@ -27,13 +27,7 @@ CACHE = Path("data", "released")  # one archive serves all scales
 
 
 def run(
-    cfg: FetchSlice,
-    out: Path,
-    *,
-    mirrors: tuple[str, ...],
-    trust_first_use: bool = False,
-    cache: Path = CACHE,
-    patience: Patience = PATIENT,
+    cfg: FetchSlice, out: Path, *, mirrors: tuple[str, ...], trust_first_use=False, cache=CACHE, patience=PATIENT
 ) -> dict:
     """Fetch the released file from the first of the mirrors that has it, and convert it to `out`; returns the card."""
     source = cfg.source
