@@ -28,17 +28,14 @@ def our_state(env, made):
     return np.hstack([made["qpos"], made["qvel"], zeros(20), *pose])
 
 
-@pytest.mark.parametrize(
-    ("env", "index", "listed", "packing"),
-    [
-        ("two_room", "ep_idx", True, "blosc"),
-        ("reacher", "ep_idx", False, "gzip"),
-        ("push_t", "episode_idx", True, "plain"),
-        ("push_t", "episode_idx", False, "blosc"),
-        ("cube", "ep_idx", True, "gzip"),
-        ("cube", None, True, "gzip"),
-    ],
-)
+SHAPES = [  # environment, column that numbers the episodes, is their length listed, how frames are packed
+    *(("two_room", "ep_idx", True, "blosc"), ("reacher", "ep_idx", False, "gzip")),
+    *(("push_t", "episode_idx", True, "plain"), ("push_t", "episode_idx", False, "blosc")),
+    *(("cube", "ep_idx", True, "gzip"), ("cube", None, True, "gzip")),
+]
+
+
+@pytest.mark.parametrize(("env", "index", "listed", "packing"), SHAPES)
 def test_the_store_opens_what_was_converted(tmp_path, monkeypatch, env, index, listed, packing):
     monkeypatch.setattr(convert, "MEMORY", 20 * SIDE * SIDE * 3)  # several blocks
     made = columns(env)
@@ -112,15 +109,11 @@ def broken_files(folder):
         return write_released(folder / name, made, **more)
 
     without = {name: values for name, values in made.items() if name != "state"}
-    yield (
-        write_released(folder / "a.h5", without),
-        "no column state for state of push_t; it holds action, ep_idx, ep_len",
-    )
+    missing = "no column state for state of push_t; it holds action, ep_idx, ep_len"
+    yield write_released(folder / "a.h5", without), missing
     yield write("b.h5", index=None, listed=False), "no column ep_len, episode_idx or ep_idx"
-    yield (
-        write_released(folder / "c.h5", {**made, "state": made["proprio"]}),
-        "state of push_t has 10 numbers per row, found are 7",
-    )
+    narrow = "state of push_t has 10 numbers per row, found are 7"
+    yield write_released(folder / "c.h5", {**made, "state": made["proprio"]}), narrow
     yield write_released(folder / "d.h5", {**made, "pixels": made["pixels"].astype("f4")}), "expected uint8"
     with h5py.File(write("e.h5"), "a") as file:
         file["ep_idx"][3] = 99  # in the middle of an episode
