@@ -2,6 +2,7 @@
 
 from tdjepa.steps.registry import DOCS, ENV, OUT, SCALE, SLICE, STEPS, Option, Verb, flag, value
 
+STORAGES = ("plain", "packed")
 PARTS = ("tables", "figures", "numbers")
 BENCHES = ("collect", "evaluate", "loader", "plan", "reader", "sigreg", "train")
 TOOLS = (
@@ -77,12 +78,13 @@ TOOLS = (
     Verb(
         "pack",
         "the same episodes in the other storage",
-        options=(
-            *(ENV, *SCALE, FILES["episodes"], value("out", "new file", required=True)),
-            Option(
-                "storage", "of the new file (default packed)", {"choices": ("plain", "packed"), "default": "packed"}
-            ),
+        "tdjepa.data.chunked:pack",
+        (
+            *(ENV, *SCALE, value("out", "new file", required=True)),
+            Option("storage", "of the new file (default packed)", {"choices": STORAGES, "default": "packed"}),
         ),
+        takes=("episodes",),
+        shown=("episodes", "rows", "raw_bytes", "bytes", "sha256"),
     ),
     Verb(
         "import",
