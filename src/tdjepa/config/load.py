@@ -44,7 +44,7 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
         except UserError as error:
             problems += str(error).splitlines()
     if not problems:
-        problems = [f"{source}: {line}" for line in _of_each_training(params)]
+        problems = [f"{source}: {line}" for line in _of_trainings(params)]
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
     return params
@@ -58,9 +58,10 @@ def layers(raw: Mapping, scale: str | None, source: str) -> tuple[dict, dict]:
     scale = scale or raw.get("scale")
     if not isinstance(scales, Mapping):
         raise UserError(f"{source}: scales = {short(scales)}: a mapping of scales is expected")
-    if not isinstance(scale, str) or scale not in scales:
-        known = ", ".join(map(str, scales))[:200] or "(none defined)"
-        raise UserError(f"{source}: scale = {short(scale)}: must be one of {known}{meant(scale, scales)}")
+    for chosen in (scale, raw.get("scale")):  # that of the file too, even if it is not the one that is asked for
+        if not isinstance(chosen, str) or chosen not in scales:
+            known = ", ".join(map(str, scales))[:200] or "(none defined)"
+            raise UserError(f"{source}: scale = {short(chosen)}: must be one of {known}{meant(chosen, scales)}")
     base = {key: value for key, value in raw.items() if key != "scales"} | {"scale": scale}
     overlay = inherited(scales, scale, f"{source}: scales")
     if "scale" in overlay:
@@ -78,23 +79,37 @@ def _written_out(merged: dict, source: str) -> dict:
     return merged
 
 
-def _of_each_training(p: Params) -> Iterable[str]:
-    """Recipes and sweeps are overlays too: what is wrong with what each training and its cells would get."""
-    for env, method, seed in runs.trainings(p):
+def _of_trainings(p: Params) -> list[str]:
+    """Recipes and sweeps are overlays too: what is wrong with what the trainings and their cells would get."""
+    found: dict[str, list[str]] = {}
+    first = p.train_seeds[0]  # the one with the epoch curves; the others have no cell that it lacks
+    for env, method in ((env, method) for env, method, seed in runs.trainings(p) if seed == first):
         try:
-            cfg = slices.train_slice(p, env, method, seed)
-            before = cfg.method.continues
-            if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
-                yield f"recipes: give {env}/{method} another model than {before.method}, which it continues"
-            cells = slices.evaluate_slice(p, env, method, seed).cells
-            for name, sweep in p.evaluate.sweeps.items():
-                if method in sweep.methods:
-                    cells += slices.evaluate_slice(p, env, method, seed, name).cells
+            problems = list(_of_training(p, env, method, first))
         except UserError as error:
-            yield from str(error).splitlines()
-        else:
-            yield from _too_far(p, cells)
-            yield from _not_given(p, env, method, cells)
+            problems = [
+                line.removeprefix(f"params for {env}/{method}").lstrip(":, ") for line in str(error).splitlines()
+            ]
+        for line in problems:
+            found.setdefault(line, []).append(f"{env}/{method}")
+    return [f"{line} ({_some(places)})" for line, places in found.items()]
+
+
+def _some(places: list[str]) -> str:
+    first, *others = dict.fromkeys(places)
+    return f"{first} and {len(others)} more" if others else first
+
+
+def _of_training(p: Params, env: str, method: str, seed: int) -> Iterable[str]:
+    cfg = slices.train_slice(p, env, method, seed)
+    before = cfg.method.continues
+    if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
+        yield f"recipes: give {env}/{method} another model than {before.method}, which it continues"
+    cells = slices.evaluate_slice(p, env, method, seed).cells
+    for name, sweep in p.evaluate.sweeps.items():
+        if method in sweep.methods:
+            cells += slices.evaluate_slice(p, env, method, seed, name).cells
+    yield from dict.fromkeys((*_too_far(p, cells), *_not_given(p, env, method, cells)))
 
 
 def _too_far(p: Params, cells: tuple[Cell, ...]) -> Iterable[str]:

@@ -11,8 +11,11 @@ from tdjepa.config.records.base import R
 from tdjepa.config.records.keys import keys_at, meant, short
 
 
-def parse(record: type[R], data, source: str) -> R:
-    """`data` as a `record`, or a UserError with one line per problem. (JSON mode: lists become tuples.)"""
+def parse(record: type[R], data, source: str, under: str = "") -> R:
+    """`data` as a `record`, or a UserError with one line per problem; `under` is put before its keys.
+
+    (JSON mode: lists become tuples.)
+    """
     try:
         text = json.dumps(data, default=str)
     except (TypeError, ValueError, RecursionError) as error:  # keys that are no names, mappings that hold themselves
@@ -21,7 +24,7 @@ def parse(record: type[R], data, source: str) -> R:
         return record.model_validate_json(text)
     except ValidationError as error:
         lines = (line for problem in error.errors() for line in _lines(problem, record))
-        raise UserError("\n".join(dict.fromkeys(f"{source}: {line}" for line in lines))) from None
+        raise UserError("\n".join(dict.fromkeys(f"{source}: {under}{line}" for line in lines))) from None
 
 
 def _lines(error: Mapping, record: type[R]) -> list[str]:
@@ -37,6 +40,8 @@ def _lines(error: Mapping, record: type[R]) -> list[str]:
         return [
             f"{key} = {short(found)}: no such key{near or '; check the spelling against the comments in params.yaml'}"
         ]
+    if kind == "too_short" and found:  # because of its bad items, which have their own lines
+        return []
     allowed = error["msg"][0].lower() + error["msg"][1:]
     near = meant(found, re.findall("'([^']*)'", error["ctx"]["expected"])) if kind == "literal_error" else ""
     return [f"{key} = {short(found)}: {allowed}{near}"]

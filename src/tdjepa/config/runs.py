@@ -54,7 +54,7 @@ def recipe_of(p: Params, env: str, method: str) -> tuple[Train, dict, dict]:
         train, model = merge(train, recipe.train), merge(model, recipe.model)
         absent = {name for name, term in terms.items() if term is None}
         terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
-    return parse(Train, train, f"params for {env}/{method}: train"), model, terms
+    return parse(Train, train, f"params for {env}/{method}", "train."), model, terms
 
 
 def steps_per_epoch(train: Train) -> int:
