@@ -24,7 +24,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import phases
 from children import Child
 from conftest import ROOT
 from readers import open_each, read_rows, use_episodes
@@ -39,6 +38,7 @@ from tdjepa.data import store
 from tdjepa.data.chunked import create_chunked
 from tdjepa.evidence import rows
 from tdjepa.mining import manifest, split
+from tdjepa_workflow import files as phases
 
 FILES = 1000  # damaged ones of each kind
 SCHEMA = jsonschema.Draft202012Validator(schema())
