@@ -184,6 +184,7 @@ BAD = [
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
     (("recipes",), {"a": {"when": {}, "train": {"batches": 3}}}, "recipes.a.train.batches = 3", "mean 'batch'?"),
     (("recipes",), [{"when": {}, "terms": {"sigrek": {}}}], "recipes.entry_1.terms.sigrek", "no such key"),
+    (("recipes",), {"a": {"when": {"method": "lewn"}}}, "recipes.a.when.method: 'lewn'", "did you mean 'lewm'?"),
     (("recipes",), {"a": {"when": {"env": "cub"}}}, "recipes.a.when.env = 'cub'", "did you mean 'cube'?"),
     (("recipes",), {"a": {"when": {}, "train": {"lr": -1.0}}}, "train.lr = -1.0", "greater than 0"),
     (("collect", "source"), {"cub": "released"}, "collect.source.cub = 'cub'", "did you mean 'cube'?"),
