@@ -218,7 +218,9 @@ def test_an_experiment_can_set_every_list(tmp_path):
     file = tmp_path / "params.yaml"
     file.write_text((ROOT / "params.yaml").read_text())
     expected = read_yaml(file)
-    expected["scales"]["desk"].update(methods_run=["lewm"], envs=["reacher"], train_seeds=[1])
+    lists = {"methods_run": ["lewm"], "envs": ["reacher"], "train_seeds": [1]}
+    expected.update(lists)
+    expected["scales"]["desk"].update(lists)  # which desk takes from the base: + adds a key
     overrides = {"methods_run": "[lewm]", "envs": "[reacher]", "train_seeds": "[1]"}
-    apply_overrides(file, [f"scales.desk.{name}={value}" for name, value in overrides.items()])
+    apply_overrides(file, [f"{at}{name}={value}" for at in ("", "+scales.desk.") for name, value in overrides.items()])
     assert read_yaml(file) == expected

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from tdjepa.config.names import LEAKY
-from tdjepa.config.parse import meant
 from tdjepa.config.records.base import ENVS
+from tdjepa.config.records.keys import meant
 
 
 def problems(p) -> list[str]:
@@ -15,6 +15,7 @@ def _names(p) -> Iterator[str]:
     """Names that lead nowhere."""
     listed = {"methods_run": p.methods_run, "diagnose.methods": p.diagnose.methods or ()}
     listed |= {f"evaluate.sweeps.{name}.methods": sweep.methods for name, sweep in p.evaluate.sweeps.items()}
+    listed |= {f"recipes.{name}.when.method": (r.when.method,) for name, r in p.recipes.items() if r.when.method}
     for key, names in listed.items():
         for m in names:
             if m not in p.methods:
@@ -64,7 +65,8 @@ def _continued(p) -> Iterator[str]:
         key, before = f"methods.{name}.continues", method.continues
         source = p.methods.get(before.method)
         if source is None:
-            yield f"{key}: {before.method!r} is not defined under methods ({', '.join(p.methods)})"
+            known = ", ".join(p.methods)
+            yield f"{key}: {before.method!r} is not defined under methods ({known}){meant(before.method, p.methods)}"
             continue
         if source.continues:
             yield f"{key}: {before.method} continues a training itself; name the one that starts it"
