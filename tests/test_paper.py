@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tdjepa.report.render import render
 
 from conftest import ROOT
 from synthetic import everything, results
@@ -14,7 +15,6 @@ from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
 from tdjepa.evidence import claims, judge, published
 from tdjepa.report import pdf
-from tdjepa.report.render import render
 
 TEXT = (ROOT / "paper/main.tex").read_text()
 ALGORITHMS = (ROOT / "paper/algorithms.tex").read_text()

@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+from tdjepa.report.render import render
 
 from conftest import ROOT
 from synthetic import everything, results
@@ -20,7 +21,6 @@ from tdjepa.report import gather as collected
 from tdjepa.report import phrases as texts
 from tdjepa.report import recipe_text as recipe
 from tdjepa.report.labels import method_label, planned_cost
-from tdjepa.report.render import render
 from tdjepa.report.table import Strong, Table, latex
 
 NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "aliasing": []}

@@ -18,9 +18,9 @@ import yaml
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
-from tdjepa.config.names import LEAKY
+from tdjepa.config.names import LEAKY, MAIN
 from tdjepa.config.yaml_file import read_yaml
-from tdjepa.evidence.columns import FLOORS, MAIN
+from tdjepa.evidence.columns import UNTRAINED
 
 BAND = 0.99  # of faithful runs are expected in all bands at once
 
@@ -45,7 +45,7 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
     from scipy import special
 
     cells = last_cells(stats)
-    trained = [cell for cell in cells if cell["method"] not in FLOORS]
+    trained = [cell for cell in cells if cell["method"] not in UNTRAINED]
     level = simultaneous(len(trained))
     pooled: dict[str, tuple[float, int]] = {}
     for cell in trained:
@@ -57,7 +57,7 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
     for cell in cells:
         half = 100 / cell["n_episodes"]
         squares, freedom = pooled.get(cell["env"], (0.0, 0))
-        if cell["method"] not in FLOORS and freedom:
+        if cell["method"] not in UNTRAINED and freedom:
             t = float(special.stdtrit(freedom, (1 + level) / 2))
             half = max(half, t * math.sqrt(squares / freedom) * math.sqrt(2 / cell["n_train_seeds"]))
         low, high = max(0.0, cell["mean"] - half), min(100.0, cell["mean"] + half)

@@ -32,7 +32,7 @@ from tdjepa.config.records.evidence import Judge
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence import alignment
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.columns import FLOORS
+from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.evidence.effects import VALUES, Effect, Evidence, of_cells, of_pairs
 from tdjepa.evidence.judge import rounded
 from tdjepa.evidence.paired import holm
@@ -143,7 +143,7 @@ def run(
     claims = read(ledger)
     frame = evaluation_rows.read(rows)
     if train_seed is None:
-        trained = frame[~frame["method"].isin(FLOORS)]["train_seed"]
+        trained = frame[~frame["method"].isin(UNTRAINED)]["train_seed"]
         train_seed = int(trained.min()) if len(trained) else 0
     evidence = Evidence(frame, alignment.last(alignment.read(pairs)), settings.seed, settings.bootstrap, settings.level)
     judged = judge(claims, evidence, train_seed)

@@ -1,9 +1,9 @@
-"""Words that rows, statistics and tables share."""
+"""Columns of rows that statistics and tables share."""
 
-SIMULATOR = "simulator"  # the protocol's planner with the true simulator as its model: a ceiling, on fewer pairs
+from tdjepa.config.names import FLOORS, MAIN, SIMULATOR
+
 # Methods without a training: train_seed 0, epoch 0, cost "none"; only the simulator has a solver.
-FLOORS = ("random", "zero", "replay", SIMULATOR)
-MAIN = "main"  # the setting of the published protocol; sweeps have other names
+UNTRAINED = (*FLOORS, SIMULATOR)
 # Columns that tell cells of sweeps apart, with what stands for them where rows do not say:
 PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "candidates": 0, "alpha": -1.0, "planner": ""}
 CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]

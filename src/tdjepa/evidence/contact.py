@@ -7,7 +7,8 @@ and `start_distance` (pixels between agent and block at the start).
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.config.names import MAIN
+from tdjepa.evidence.columns import CELL, PLANNER, UNTRAINED
 from tdjepa.evidence.summary import sample_std
 
 STRATA = ("all", "close", "far")
@@ -16,7 +17,7 @@ STRATA = ("all", "close", "far")
 def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of the published protocol at each method's last epoch."""
     rows = rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})
-    rows = rows[(rows["setting"] == MAIN) & ~rows["method"].isin(FLOORS)]
+    rows = rows[(rows["setting"] == MAIN) & ~rows["method"].isin(UNTRAINED)]
     return rows[rows["epoch"] == rows.groupby(["env", "method"])["epoch"].transform("max")]
 
 

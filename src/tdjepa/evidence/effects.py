@@ -17,7 +17,7 @@ from scipy import special
 from tdjepa.base.streams import stream
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence.bootstrap import draw
-from tdjepa.evidence.columns import FLOORS, PLANNER
+from tdjepa.evidence.columns import PLANNER, UNTRAINED
 from tdjepa.evidence.select import select
 from tdjepa.evidence.summary import Cell
 
@@ -120,7 +120,7 @@ def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect |
 
 def _trainings(contrasts: list[paired.Contrast]) -> int | None:
     """Of the method that has fewest with any row here; floors have none."""
-    groups = [g for c in contrasts for g in c.groups if g.training not in FLOORS]
+    groups = [g for c in contrasts for g in c.groups if g.training not in UNTRAINED]
     return min((int((~np.isnan(g.values)).any((1, 2)).sum()) for g in groups), default=None)
 
 

@@ -19,11 +19,10 @@ from pathlib import Path
 import pandas as pd
 
 from tdjepa.base.artefacts import write_text
-from tdjepa.config.names import LEAKY
+from tdjepa.config.names import LEAKY, MAIN, SIMULATOR
 from tdjepa.config.records.evidence import Judge
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.columns import MAIN, SIMULATOR
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tdjepa.base.errors import UserError, reason
+from tdjepa.config.names import MAIN
 from tdjepa.config.records.base import ENVS
-from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.columns import CELL, PLANNER
 
 _TEXT = ("text", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
 _WHOLE = ("whole numbers", pa.types.is_integer)
@@ -47,7 +48,6 @@ OPTIONAL = {
     "start_distance": _NUMBER,  # Push-T: pixels between agent and block at the start
     "manifest": _TEXT,  # sha256 of the locked pairs
 }
-__all__ = ["CELL", "COLUMNS", "FLOORS", "KEY", "OPTIONAL", "read", "unused_columns"]
 
 KEY = [*CELL, "train_seed", "plan_seed", "episode", "start"]
 

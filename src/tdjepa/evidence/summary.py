@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.config.names import MAIN
+from tdjepa.evidence.columns import CELL, PLANNER, UNTRAINED
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Cell:
 
     @property
     def trained(self) -> bool:
-        return self.method not in FLOORS
+        return self.method not in UNTRAINED
 
 
 def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:

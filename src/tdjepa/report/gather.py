@@ -1,38 +1,47 @@
-"""`tdjepa render`: gather whatever has been run of a scale and render it; what has not been run is shown as such."""
+"""`tdjepa render`: gather whatever has been run of a scale and render it; what has not been run is shown as such.
 
+Tables, figures and numbers are jobs of their own, so that a changed caption draws no figure; each imports only what it needs.
+"""
+
+import importlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.params import Params
+from tdjepa.evidence.guard import require_folder, require_rows
+from tdjepa.report import inputs
+from tdjepa.report.inputs import Inputs
 from tdjepa.steps import paths as layout
+
+PARTS = {"tables": ("tables",), "figures": ("figures",), "numbers": ("numbers.tex", "summary.md")}
 
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
-    from tdjepa.report.render import PARTS, render
+    out, found = Path(out or layout.report(params.scale)), files(params)
+    require_rows(found["rows"], params.scale)
+    require_folder(out)
+    parts = (only,) if only else tuple(PARTS)
+    render(inputs.read(params, **found), out, parts)
+    places = {part: out / PARTS[part][0] for part in parts}
+    return places if only else {**places, "summary": out / "summary.md"}
 
-    out = out or Path(layout.report(params.scale))
-    render(**inputs(params), params=params, out=out, parts=(only,) if only else PARTS)
-    places = {
-        "tables": out / "tables",
-        "figures": out / "figures",
-        "numbers": out / "numbers.tex",
-        "summary": out / "summary.md",
-    }
-    return {only: places[only]} if only else places
+
+def render(found: Inputs, out: Path, parts: Sequence[str] = tuple(PARTS)) -> None:
+    """Write everything under `out`. Any input may be missing."""
+    for part in parts:  # by name: the workflow reads imports to know which sources a part depends on
+        importlib.import_module(f"tdjepa.report.{part}").write(found, Path(out))
 
 
 def show(params: Params) -> None:
     """`tdjepa summary`: the one-screen summary of a scale, from what lies in its folders now."""
-    from tdjepa.report import inputs as reader
     from tdjepa.report import summary
 
-    print(summary.terminal(reader.read(**inputs(params), params=params), Path(layout.report(params.scale))), end="")
-    pdf = Path(layout.paper(params.scale))
-    print(f"paper    {pdf if pdf.exists() else 'not built yet'}")
-    page = Path(layout.page(params.scale))
-    print(f"page     {page if page.exists() else 'not built yet'}")
+    print(summary.terminal(inputs.read(params, **files(params)), Path(layout.report(params.scale))), end="")
+    for name, path in (("paper", layout.paper(params.scale)), ("page", layout.page(params.scale))):
+        print(f"{name:<8} {path if Path(path).exists() else 'not built yet'}")
 
 
 def update_readme(params: Params, readme: Path) -> None:
@@ -57,8 +66,8 @@ def around(file: Path, mark: str) -> tuple[str, str]:
     return head + begin, end + rest.split(end, 1)[1]
 
 
-def inputs(p: Params) -> dict:
-    """The files of this scale that exist, by the names that `render` gives them."""
+def files(p: Params) -> dict:
+    """The files of this scale that exist, by the names that `inputs.read` gives them."""
     trained, diagnosed = ([(p.scale, *t) for t in which] for which in (runs.trainings(p), runs.diagnosed(p)))
 
     def there(paths):

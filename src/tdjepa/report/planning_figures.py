@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from tdjepa.config.names import MAIN
 from tdjepa.evidence import published
-from tdjepa.evidence.columns import MAIN
 from tdjepa.report.inputs import Inputs, seed_means
-from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods, planned_cost
+from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods_run
 from tdjepa.report.style import COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAGE, grid, look, not_run, shared_legend, wilson
 
 
@@ -181,8 +181,8 @@ def training_seeds(inputs: Inputs) -> Figure:
     """One mark a training, with the deployed cost: how much of a difference between methods could be luck? Bars: intervals
     of the mean; open diamonds: the authors' three trainings on Push-T."""
     p = inputs.params
-    names = [m for m in methods(p) if m in p.methods_run] or ["tdjepa"]
-    cells = {(env, m): inputs.cell(env, m, planned_cost(p, env, m)) for env in ENVS for m in names}
+    names = methods_run(p) or ["tdjepa"]
+    cells = {(env, m): inputs.deployed(env, m) for env in ENVS for m in names}
     envs = [env for env in ENVS if env == "push_t" or any(cells[env, m] for m in names)]
     figure, axes = grid(1, len(envs), PAGE, 0.45 + 0.18 * len(names))
     for env, ax in zip(envs, axes[0], strict=True):

@@ -18,8 +18,7 @@ from tdjepa.base.figure_files import save
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.runs import diagnosed_epochs, planned_cost
-from tdjepa.report import figures, inputs
-from tdjepa.report import gather as collected
+from tdjepa.report import figures, gather, inputs
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, cost_text, method_label
 from tdjepa.report.phrases import number
@@ -33,7 +32,7 @@ Points = list[tuple[float, float]]  # (CPU-minutes, success in percent)
 
 def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
-    found = inputs.read(**collected.inputs(p), params=p)
+    found = inputs.read(p, **gather.files(p))
     if not found.stats["cells"]:
         raise UserError(f"{layout.evidence(p.scale)}: nothing was judged yet; run snakemake judge_all first")
     curves = {(env, m): points(found, env, m) for env in p.envs for m in runs.methods_in(p, env)}
