@@ -12,3 +12,8 @@ SPLITS = (
     "far",
     "near",
 )  # held-out pairs by the goal's distance from the episode's end, as in the paper's Table 6
+
+
+def with_planner(rows):
+    """Rows (a data frame) with all columns that tell cells of sweeps apart."""
+    return rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})

@@ -21,29 +21,22 @@ import pandas as pd
 from tdjepa.base.artefacts import write_text
 from tdjepa.config.names import LEAKY, MAIN, SIMULATOR
 from tdjepa.config.records.evidence import Judge
-from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
+from tdjepa.evidence import alignment, bootstrap, contact, guard, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
     *("id", "env", "method", "solver", "cost", "w", "epoch", "mean", "std", "low", "high", "interval"),
-    *(
-        "mean_nontrivial",
-        "excess_over_random",
-        "std_train_seeds",
-        "setting",
-        "refinements",
-        "history",
-        "candidates",
-        "alpha",
-    ),
-    *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
+    *("mean_nontrivial", "excess_over_random", "std_train_seeds", "setting", "refinements", "history", "candidates"),
+    *("alpha", "n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
 ]
 DIGITS = 6  # significant ones, so that a small p stays a small p
 
 
 def run(rows: Sequence[str | Path], out: str | Path, settings: Judge, pairs: Sequence[str | Path] = ()) -> dict:
     """Judge all rows together, and the held-out pairs of the diagnostics; write the three files into `out`."""
+    guard.require_rows(rows)
+    guard.require_folder(out)
     stats = judge(evaluation_rows.read(rows), settings, alignment.read(pairs))
     write_text(Path(out, "stats.json"), one_a_line(stats))
     table = io.StringIO()

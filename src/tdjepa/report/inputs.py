@@ -14,6 +14,7 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.names import MAIN
 from tdjepa.config.params import Params
 from tdjepa.config.runs import planned_cost
+from tdjepa.evidence import ledger
 from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.evidence.select import select
 
@@ -142,7 +143,7 @@ def read(
         stats={**EMPTY, **judged},
         cards={card["env"]: card for card in (_read_keys(path, ["env", "episodes"]) for path in cards)},
         aliasing=[found for found in shifted if found["ratio_one_patch"] is not None],
-        claims=read_json(claims) if claims and Path(claims).exists() else [],
+        claims=ledger.stored(claims) if claims and Path(claims).exists() else [],
         probes=[_read_keys(path, PROBE_KEYS) for path in probes],
         files=files,
     )

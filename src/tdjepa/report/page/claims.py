@@ -1,9 +1,7 @@
 """The claims of the paper with two verdicts each: by the paper's own protocol, and with all sources of variance resampled."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from tdjepa.base.errors import UserError
 from tdjepa.report.labels import NOT_RUN
 from tdjepa.report.phrases import effect_text
 
@@ -11,18 +9,6 @@ MARKS = {"reproduced": "✓", "contradicted": "✗", "inconclusive": "≈", NOT_
 PROTOCOLS = {"paper": "Paper’s protocol", "ours": "All variance"}
 SYMBOLS = {"d_psi": "d_ψ", "l2": "ℓ₂", ">=": "≥", " - ": " − "}
 PLOT = 100  # width of the little interval plot, in its own units
-
-
-def check(claims, path: Path) -> None:
-    """What claims.json holds; an unknown verdict or a missing one is an error, not a blank."""
-    for claim in claims if isinstance(claims, list) else [None]:
-        known = isinstance(claim, dict) and {"id", "claim", *PROTOCOLS} <= set(claim)
-        if not known or not all(isinstance(claim[p], dict) and claim[p].get("verdict") in MARKS for p in PROTOCOLS):
-            name = claim.get("id") if isinstance(claim, dict) else claim
-            raise UserError(
-                f"{path}: claim {name!r}: id, claim, and in paper and ours a verdict are expected "
-                f"({', '.join(MARKS)}); rerun the step that makes this file"
-            )
 
 
 def counts(claims: Sequence[dict]) -> dict[str, int]:
