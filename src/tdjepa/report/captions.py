@@ -73,7 +73,8 @@ def deployed_text(params: Params) -> str:
 
 
 @cache
-def _captions() -> dict[str, str]:
+def texts() -> dict:
+    """The whole of captions.yaml."""
     return yaml.safe_load(files("tdjepa.report").joinpath("captions.yaml").read_text())
 
 
@@ -81,7 +82,7 @@ def caption(found: Inputs, name: str, **more) -> str:
     """The caption of a table, its numbers filled in from the parameters."""
     p = found.params
     values = dict(
-        scale=p.scale,
+        p=p,
         level=f"{100 * p.judge.level:g} %",
         deployed=deployed_text(p),
         protocols=" ".join(protocol_text(found, env) for env in p.envs),
@@ -90,17 +91,10 @@ def caption(found: Inputs, name: str, **more) -> str:
         train_seeds=count(len(p.train_seeds), "training seed"),
         plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
         plan_seeds_of_all=plan_seeds_text(p),
-        episodes=p.evaluate.episodes,
-        manifest=p.evaluate.manifest,
-        goal_offset=p.mine.goal_offset,
-        pairs=p.mine.pairs,
-        probe_frames=f"{p.diagnose.probe_frames:,}",
-        near_end=p.mine.near_end,
-        far_end=p.mine.far_end,
         tdjepa=method_label(p, "tdjepa"),
     )
     try:
-        return _captions()[name].format_map(values | more).strip()
+        return texts()[name].format_map(values | more).strip()
     except KeyError as error:
         raise UserError(f"captions.yaml: {name}: there is nothing called {error} to fill in") from None
 

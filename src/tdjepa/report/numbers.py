@@ -5,9 +5,12 @@ A macro's name is environment, method, cost and what is meant: \\TwoRoomTdjepaDp
 """
 
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.evidence import published
@@ -66,32 +69,10 @@ def _all_methods(inputs: Inputs) -> list[str]:
 
 def _protocol(inputs: Inputs) -> Iterator[Macro]:
     p, source = inputs.params, published.load()
-    values = {
-        "Scale": p.scale,
-        "TrainSeeds": len(p.train_seeds),
-        "PlanSeeds": len(p.evaluate.plan_seeds),
-        "Episodes": p.evaluate.episodes,
-        "Manifest": p.evaluate.manifest,
-        "Epochs": p.train.epochs,
-        "Budget": p.evaluate.budget,
-        "GoalOffset": p.mine.goal_offset,
-        "Frameskip": p.mine.frameskip,
-        "Horizon": p.evaluate.planner.horizon,
-        "Receding": p.evaluate.planner.receding,
-        "Candidates": p.evaluate.planner.candidates,
-        "Elites": p.evaluate.planner.elites,
-        "Colour": f"{p.evaluate.planner.colour:g}",
-        "Smoothing": f"{p.evaluate.planner.smoothing:g}",
-        "Kept": p.evaluate.planner.keep,
-        "PlanHistory": p.evaluate.planner.history,
-        "TrainHistory": p.model.predictor.history,
-        "BlendWeight": f"{p.evaluate.blend:g}",
-        "RankPairs": f"{p.mine.pairs:,}",
-        "TrainShare": f"{100 * p.mine.split.train:g} %",
-        "Resamples": f"{p.judge.bootstrap:,}",
-        "Level": f"{100 * p.judge.level:g} %",
-        **recipe_text.texts(p),
-    }
+    made_of = {"train_seeds": len(p.train_seeds), "plan_seeds": len(p.evaluate.plan_seeds)}
+    made_of |= {"train_share": 100 * p.mine.split.train, "level": 100 * p.judge.level}
+    named = yaml.safe_load(files("tdjepa.report").joinpath("numbers.yaml").read_text())
+    values = {name: text.format(p=p, **made_of) for name, text in named.items()} | recipe_text.texts(p)
     for method in _all_methods(inputs):
         values[f"{camel(method)}Window"] = p.methods[method].window if method in p.methods else NOT_RUN
         values[f"{camel(method)}Steps"] = recipe_text.steps(p, method)

@@ -12,7 +12,21 @@ from tdjepa.config.names import MAIN
 from tdjepa.evidence import published
 from tdjepa.report.inputs import Inputs, seed_means
 from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods_run
-from tdjepa.report.style import COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAGE, grid, look, not_run, shared_legend, wilson
+from tdjepa.report.style import (
+    BLUE,
+    COLUMN,
+    COST_LOOK,
+    GREY,
+    MATH,
+    ORANGE,
+    PAGE,
+    grid,
+    light_grid,
+    look,
+    not_run,
+    shared_legend,
+    wilson,
+)
 
 
 def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
@@ -46,7 +60,7 @@ def epoch_curve(inputs: Inputs) -> Figure:
     envs = list(curves) or [p.envs[0]]
     figure, axes = grid(1, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.5)
     for env, ax in zip(envs, axes[0], strict=True):
-        _published_curve(ax, env, cost)
+        _published_curve(ax, env, cost, color="black", marker="D", ls="-.", label="TD-JEPA, published")
         if env in curves:
             label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
             _own_curve(ax, curves[env], look("tdjepa"), label, p.judge.level)
@@ -64,11 +78,10 @@ def epoch_curve(inputs: Inputs) -> Figure:
     return figure
 
 
-def _published_curve(ax: Axes, env: str, cost: str) -> None:
+def _published_curve(ax: Axes, env: str, cost: str, **how) -> None:
     curve = published.epoch_curve(env, "tdjepa", cost)
     if curve:
-        x = np.arange(1, len(curve["rates"]) + 1)
-        ax.plot(x, curve["rates"], color="black", marker="D", mfc="white", ls="-.", lw=0.9, label="TD-JEPA, published")
+        ax.plot(np.arange(1, len(curve["rates"]) + 1), curve["rates"], mfc="white", lw=0.9, **how)
 
 
 def _own_curve(ax: Axes, points: list, looks: tuple, label: str, level: float) -> None:
@@ -93,10 +106,8 @@ def cost_matrix(inputs: Inputs) -> Figure:
             printed = published.cell(env, "tdjepa", cost)
             if printed:
                 label = "published" if i == j == 0 else None
-                ax.errorbar(
-                    x + 0.06, printed["mean"], printed["std"], fmt="D", ms=3, mfc="white", mec="black", color="black",
-                    elinewidth=0.6, label=label,
-                )  # fmt: skip
+                how = {"fmt": "D", "ms": 3, "mfc": "white", "mec": "black", "color": "black", "elinewidth": 0.6}
+                ax.errorbar(x + 0.06, printed["mean"], printed["std"], label=label, **how)
         floor = inputs.cell(env, "random")
         if floor:
             ax.hlines(floor["mean"], i - 0.42, i + 0.42, color="black", ls=":", lw=0.9, label="random")
@@ -124,57 +135,46 @@ def offline(inputs: Inputs) -> Figure:
     """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend; faint:
     a second run of the same checkpoint in the authors' files, which their figure leaves out."""
     figure, axes = grid(1, 2, PAGE, 1.65)
-    _offline_epochs(axes[0, 0], inputs)
-    _blend_sweep(axes[0, 1], inputs)
-    for ax in axes[0]:
+    for ax, panel, title in zip(axes[0], (_offline_epochs, _blend_sweep), ("(a)", "(b)"), strict=True):
+        if not panel(ax, inputs):
+            not_run(ax)
+        ax.set_title(title, loc="left")  # the legend on the right of the same line, where it covers nothing
+        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
         ax.set(ylim=(-3, 103), ylabel="success (%)")
     return figure
 
 
-def _offline_epochs(ax: Axes, inputs: Inputs) -> None:
+def _offline_epochs(ax: Axes, inputs: Inputs) -> bool:
+    """(a), and whether anything of it was run."""
     p, env, found = inputs.params, "cube", False
     for cost in ("d_psi", "blend"):
         colour, _, marker = COST_LOOK[cost]
-        printed = published.epoch_curve(env, "tdjepa", cost)["rates"]
-        x = np.arange(1, len(printed) + 1)
-        ax.plot(x, printed, color=colour, marker=marker, mfc="white", ls=":", lw=0.9, label=f"{MATH[cost]}, published")
-        points = curve(inputs, env, "tdjepa", cost)
-        if points:
-            looks = (colour, marker, "-")
-            _own_curve(ax, points, looks, f"{MATH[cost]}, reproduced", p.judge.level)
+        label = f"{MATH[cost]}, published"
+        _published_curve(ax, env, cost, color=colour, marker=marker, ls=":", label=label)
+        if points := curve(inputs, env, "tdjepa", cost):
+            _own_curve(ax, points, (colour, marker, "-"), f"{MATH[cost]}, reproduced", p.judge.level)
             found = True
-    if not found:
-        not_run(ax)
     ax.set(xlabel=f"training epoch, {ENVS[env]}", xlim=(0.8, None))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _legend_above(ax, "(a)")
+    return found
 
 
-def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
+def _blend_sweep(ax: Axes, inputs: Inputs) -> bool:
+    """(b), and whether anything of it was run."""
     source, found = published.load()["blend_sweep"], False
-    colours = {"push_t": ("#0072B2", "o"), "cube": ("#D55E00", "s")}
-    for env, (colour, marker) in colours.items():
-        published_look = {"color": colour, "marker": marker, "mfc": "white", "ls": ":", "lw": 0.9}
-        ax.plot(source["alphas"], source[env]["blend"], label=f"{ENVS[env]}, published", **published_look)
-        if "rerun" in source[env]:
-            again = source[env]["rerun"]["blend"]
-            ax.plot(source["alphas"], again, label="_rerun", alpha=0.4, **published_look)  # named in the caption
+    for env, colour, marker in (("push_t", BLUE, "o"), ("cube", ORANGE, "s")):
+        printed = {"color": colour, "marker": marker, "mfc": "white", "ls": ":", "lw": 0.9}
+        ax.plot(source["alphas"], source[env]["blend"], label=f"{ENVS[env]}, published", **printed)
+        if again := source[env].get("rerun"):
+            ax.plot(source["alphas"], again["blend"], label="_rerun", alpha=0.4, **printed)  # named in the caption
         cells = [(a, inputs.swept(env, "tdjepa", setting="blend", alpha=float(a))) for a in source["alphas"]]
         points = [(a, first_run(inputs, cell)) for a, cell in cells if cell is not None]
         points = [(a, rate) for a, rate in points if rate is not None]
         if points:
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, ls="-", label=f"{ENVS[env]}, reproduced")
             found = True
-    if not found:
-        not_run(ax)
     ax.set(xlabel=r"weight $\alpha$ of $\ell_2$ in the blend")
-    _legend_above(ax, "(b)")
-
-
-def _legend_above(ax: Axes, title: str) -> None:
-    """The title on the left and the legend on the right of the same line, where it covers nothing."""
-    ax.set_title(title, loc="left")
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
+    return found
 
 
 def training_seeds(inputs: Inputs) -> Figure:
@@ -196,8 +196,7 @@ def training_seeds(inputs: Inputs) -> Figure:
             not_run(ax)
         ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel="success (%)", title=ENVS[env])
         ax.set_yticks(range(len(names)), [method_label(p, m) for m in names] if ax is axes[0, 0] else [""] * len(names))
-        ax.grid(axis="x", lw=0.3, color="#CCCCCC")
-        ax.set_axisbelow(True)
+        light_grid(ax)
     return figure
 
 
@@ -236,7 +235,6 @@ def variants(inputs: Inputs) -> Figure:
     ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel=f"success on {ENVS[env]} (%)")
     labels = [source["labels"].get(m, "full, continued") for m in names]
     ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
-    ax.grid(axis="x", lw=0.3, color="#CCCCCC")
-    ax.set_axisbelow(True)
+    light_grid(ax)
     shared_legend(figure, [ax])
     return figure

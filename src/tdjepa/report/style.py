@@ -50,6 +50,11 @@ def env_panels(envs: list[str], height: float) -> tuple[Figure, list[tuple[str, 
     return figure, list(zip(envs, axes.flat, strict=False))
 
 
+def light_grid(ax: Axes) -> None:
+    ax.grid(axis="x", lw=0.3, color="#CCCCCC")
+    ax.set_axisbelow(True)
+
+
 def not_run(axes: Axes) -> None:
     box = {"facecolor": "white", "edgecolor": "none"}
     axes.text(0.5, 0.5, NOT_RUN, transform=axes.transAxes, ha="center", va="center", color=GREY, fontsize=9, bbox=box)

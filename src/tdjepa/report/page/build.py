@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 from tdjepa.base.artefacts import canonical, write_card, write_text
 from tdjepa.config.params import Params
 from tdjepa.evidence.guard import require_rows
-from tdjepa.report import gather, inputs, tables
+from tdjepa.report import captions, gather, inputs, tables
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, NOT_RUN, method_label
 from tdjepa.report.page import cells, claims, pictures, run_times
@@ -28,23 +28,6 @@ from tdjepa.steps import paths as layout
 ELSEWHERE = ("data", "claims")  # tables that have a section of their own
 EXPECTED = Path("workflow", "expected_seconds.yaml")
 LONG = 48  # characters; a longer text wraps
-TITLES = {
-    "main": "Main comparison",
-    "method_comparison": "Methods",
-    "literature": "Literature context",
-    "phases": "Failures before and after contact",
-    "geometry": "Where the agent starts",
-    "training_seeds": "Variance between trainings",
-    "split_leak": "Leak-free and leaky splits",
-    "cost_matrix": "Plan costs on the same checkpoints",
-    "navigation": "Navigation: checkpoint or cost?",
-    "floors": "Floors and ceilings",
-    "rank_epochs": "Rank correlation by epoch",
-    "disagreement": "Solved by one and not by the other",
-    "probe": "The true state in the latent",
-    "rank_split": "Rank correlation with the step gap",
-    "data": "Demonstrations",
-}
 
 
 def run(params: Params, out: Path | None = None, times: Sequence[Path] | None = None) -> dict:
@@ -80,7 +63,7 @@ def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
             claims=[claims.view(claim, p.render.digits) for claim in found.claims],
             tables=[table for table in made if table.name not in ELSEWHERE],
             data_table=next((table for table in made if table.name == "data"), None),
-            cards={ENVS[env]: found.cards[env] for env in ENVS if env in found.cards},
+            cards={ENVS[env]: _json(found.cards[env]) for env in ENVS if env in found.cards},
             figures=pictures.figures(found, _title),
             rollouts=shown,
             left_out=", ".join(path.as_posix() for path in left_out),
@@ -93,14 +76,9 @@ def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
 
 
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader(__package__, ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {"maths": _maths, "kind": _kind, "title": _title, "rows_link": cells.rows_link, "card": _card}
+    how = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    made = Environment(loader=PackageLoader(__package__, ""), **how)
+    made.filters |= {"maths": _maths, "kind": _kind, "title": _title, "rows_link": cells.rows_link}
     made.tests["strong"] = lambda text: isinstance(text, Strong)
     made.globals |= {"MARKS": claims.MARKS, "NOT_RUN": NOT_RUN}
     return made
@@ -119,10 +97,10 @@ def _kind(text: str, is_text: bool) -> str | None:
 
 
 def _title(name: str) -> str:
-    return TITLES.get(name, name.replace("_", " ").capitalize())
+    return captions.texts()["titles"].get(name, name.replace("_", " ").capitalize())
 
 
-def _card(card: dict) -> str:
+def _json(card: dict) -> str:
     return json.dumps(card, indent=1, sort_keys=True, ensure_ascii=False)
 
 
