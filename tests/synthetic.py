@@ -118,7 +118,7 @@ def everything(folder, params):
 
 
 def results(folder, params):
-    """A whole made-up run of Two-Room for these parameters, as the arguments of `render` (without stats and params)."""
+    """A whole made-up run of Two-Room for these parameters, as the arguments of `inputs.read` (without stats and params)."""
     rng = np.random.default_rng(0)
     t, p, e = len(params.train_seeds), len(params.evaluate.plan_seeds), params.evaluate.episodes
     pairs = [(int(episode), 3) for episode in rng.choice(200, e, replace=False)]
@@ -162,7 +162,7 @@ def diagnostics(folder, params, rng):
     card = {"env": "two_room", "episodes": 40, "rows": 2000, "length_mean": 50.0, "length_min": 26, "length_max": 61}
     card |= {"success_share": 0.7, "trivial_share": 0.08, "action_mean": [0.0, 0.1], "action_std": [1.0, 0.9]}
     card |= {"action_autocorrelation": [0.3], "image_size": 32, "sha256": "ab" * 32}
-    card |= {"renderer_difference": {"mean": 2.7, "max": 90}}
+    card |= {"renderer_difference": {"mean": 2.7, "max": 90}, "success_criterion": "the agent comes within 16 px"}
     (folder / "episodes.card.json").write_text(json.dumps(card))
 
 

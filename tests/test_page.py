@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 
+import markupsafe
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,8 +25,7 @@ from tdjepa.config.load import load
 from tdjepa.config.slices import slice_json
 from tdjepa.evidence import judge
 from tdjepa.report import figures, inputs
-from tdjepa.report.page import build as run
-from tdjepa.report.page import claims, pictures, run_times
+from tdjepa.report.page import build, claims, pictures, run_times
 from tdjepa.report.page.trace import trace
 
 HOSTILE = """</script><img src=x onerror="document.title='owned'">'&"""
@@ -78,7 +78,7 @@ def files(p, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(p, files):
-    return inputs.read(**files, params=p)
+    return dataclasses.replace(inputs.read(p, **files), claims=CLAIMS)
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +99,8 @@ def times(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def text(found, files, rollouts, times):
-    return run.page(found, files["rows"], CLAIMS, rollouts, times)
+def text(found, rollouts, times):
+    return build.page(found, rollouts, times)
 
 
 @pytest.fixture(scope="module")
@@ -108,18 +108,13 @@ def data(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
-def nothing(p):
-    lists = {name: [] for name in ("rows", "pairs", "cards", "curves", "aliasing")}
-    return inputs.read(**lists, stats=None, params=p)
-
-
-def test_equal_inputs_give_equal_bytes(text, found, files, rollouts, times):
-    assert run.page(found, files["rows"], CLAIMS, rollouts, times) == text
+def test_equal_inputs_give_equal_bytes(text, found, rollouts, times):
+    assert build.page(found, rollouts, times) == text
     assert len(text.encode()) < 5_000_000
 
 
 def test_from_nothing_it_says_not_run(p):
-    text = run.page(nothing(p), [], [], [], [])
+    text = build.page(inputs.read(p), [], [])
     for section in ("claims", "rollouts", "cells", "times"):
         part = text[text.index(f'<section id="{section}"') :].split("</section>")[0]
         assert "not run</span>" in part, section
@@ -131,7 +126,7 @@ def test_nothing_is_loaded_and_nothing_named_becomes_markup(text):
     static = text.split('<script type="application/json"')[0]
     assert "<img src=x" not in text
     assert "<b> 'path'" not in static
-    assert html.escape(HOSTILE) in static
+    assert str(markupsafe.escape(HOSTILE)) in static
     assert set(re.findall(r'\b(?:src|href)="([^"#:]*[:#])', static)) == {"data:", "#"}
     assert not re.search(r"url\(|@import|\bstyle=", static)
     assert text.count("<script") == text.count("</script>") == 2
@@ -167,6 +162,10 @@ def test_a_cell_names_its_file_checkpoint_and_commands(data, files):
         assert cli.argument_parser().parse_args(words[1:]).scale == "smoke; rm -rf"
 
 
+def with_rows(found, path, **more):
+    return dataclasses.replace(found, files={"rows": [path]}, **more)
+
+
 def test_a_file_that_its_card_does_not_know_is_shown_as_such(found, files, tmp_path):
     changed, bare = tmp_path / "changed.parquet", tmp_path / "bare.parquet"
     frame = pd.read_parquet(files["rows"][0])
@@ -174,7 +173,7 @@ def test_a_file_that_its_card_does_not_know_is_shown_as_such(found, files, tmp_p
     write_card(changed, "evaluate", {})
     frame.assign(steps=1).to_parquet(changed)
     frame.to_parquet(bare)
-    one, two = (trace(found, [path], set())["files"][0] for path in (changed, bare))
+    one, two = (trace(with_rows(found, path), set())["files"][0] for path in (changed, bare))
     assert "changed after it was made" in one["problem"]
     assert "no card" in two["problem"]
 
@@ -183,8 +182,8 @@ def test_missing_rows_are_neither_success_nor_failure(found, tmp_path):
     success = [[[1, np.nan], [0, 1]]]
     outcomes(success).to_parquet(tmp_path / "rows.parquet")
     stats = judge.run([tmp_path / "rows.parquet"], tmp_path, found.params.judge)
-    given = dataclasses.replace(found, stats=stats)
-    (cell,) = trace(given, [tmp_path / "rows.parquet"], set())["cells"].values()
+    given = with_rows(found, tmp_path / "rows.parquet", stats=stats)
+    (cell,) = trace(given, set())["cells"].values()
     assert {run[1]: run[3] for run in cell["runs"]} == {20260714: "1.", 7: "01"}
 
 
@@ -197,34 +196,33 @@ def test_the_published_scale_fits(found, tmp_path):
     numbers = dict.fromkeys(("mean", "low", "high", "mean_nontrivial", "excess_over_random"), 50.0)
     counts = dict.fromkeys(("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows"), 1)
     cells = [{"id": f"{e}", "epoch": e, **fields, **numbers, **counts} for e in range(10)]
-    stats = {"cells": cells, "comparisons": []}
-    given = dataclasses.replace(found, stats=stats)
-    traced = trace(given, [tmp_path / "rows.parquet"], set())
+    given = with_rows(found, tmp_path / "rows.parquet", stats={"cells": cells, "comparisons": []})
+    traced = trace(given, set())
     assert sum(len(run[3]) for cell in traced["cells"].values() for run in cell["runs"]) == 200_000
     assert len(canonical(traced)) < 1_500_000
 
 
-def test_claims_are_counted_and_a_strange_verdict_refused(tmp_path):
-    assert claims.counts(CLAIMS, "ours") == {"reproduced": 0, "contradicted": 1, "inconclusive": 1, "not run": 0}
+def test_claims_are_counted_and_a_strange_verdict_refused(p, tmp_path):
+    assert claims.counts(CLAIMS) == {"contradicted": 1, "inconclusive": 1}
     assert len(set(claims.MARKS.values())) == len(claims.MARKS)
     for bad in ({}, [{"id": "x"}], [{**CLAIMS[0], "ours": {"verdict": "maybe"}}], [3]):
         (tmp_path / "claims.json").write_text(json.dumps(bad))
         with pytest.raises(UserError, match="claims.json: claim "):
-            run.read_claims(tmp_path / "claims.json")
-    assert run.read_claims(tmp_path / "absent.json") == []
+            inputs.read(p, claims=tmp_path / "claims.json")
+    assert inputs.read(p, claims=tmp_path / "absent.json").claims == []
 
 
-def test_run_times_are_added_up_by_step(times, tmp_path):
-    shown = run_times.section(times, "smoke")
-    assert re.search(r"train</th><td>2</td><td>25</td><td>22</td>", shown)
+def test_run_times_are_added_up_by_step(text, found, times, tmp_path):
+    assert ["train", "2", "25", "22"] in [row[:4] for row in run_times.tables(times, "smoke")["steps"].body]
+    assert "All jobs one after the other: 0.6 minutes, 0.6 of CPU." in text
     (tmp_path / "seconds.yaml").write_text("smoke: {train: 5}\nmachines: {smoke: a <b> core}\n")
-    shown = run_times.section([tmp_path / "seconds.yaml"], "smoke")
-    assert "train</th><td>5</td>" in shown
+    shown = build.page(found, [], [tmp_path / "seconds.yaml"])
+    assert re.search(r"train</th>\s*<td>5</td>", shown)
     assert "Expected seconds, on one core of a &lt;b&gt; core; this run’s own are not shown" in shown
-    assert "not run" in run_times.section([tmp_path / "seconds.yaml"], "paper")
+    assert run_times.tables([tmp_path / "seconds.yaml"], "paper") == {}
     (tmp_path / "bad.tsv").write_text("no\n")
     with pytest.raises(UserError, match="bad.tsv: "):
-        run_times.section([tmp_path / "bad.tsv"], "smoke")
+        run_times.tables([tmp_path / "bad.tsv"], "smoke")
 
 
 def test_rollouts_beyond_the_budget_are_named_not_shown(rollouts, tmp_path, monkeypatch):
@@ -236,8 +234,14 @@ def test_rollouts_beyond_the_budget_are_named_not_shown(rollouts, tmp_path, monk
         pictures.rollouts([tmp_path / "bad.gif"])
 
 
-def test_the_verb_writes_the_page_and_its_card(p, tmp_path, monkeypatch, capsys):
+def test_the_verb_writes_the_page_and_its_card(p, files, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    assert cli.main(["page", "--slice", slice_json(p)]) == 2
+    assert "no rows of scale smoke are here: run `make reproduce SCALE=smoke` first" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+    rows = tmp_path / "results/smoke/rows/two_room/floors.parquet"
+    rows.parent.mkdir(parents=True)
+    rows.write_bytes(files["rows"][0].read_bytes())
     assert cli.main(["page", "--slice", slice_json(p)]) == 0
     assert (tmp_path / "results/smoke/page/index.html").exists()
     assert (tmp_path / "results/smoke/page/index.card.json").exists()

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tdjepa.report.render import render
 
 from conftest import ROOT
 from synthetic import everything, results
@@ -14,11 +13,10 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
 from tdjepa.evidence import claims, judge, published
-from tdjepa.report import pdf
+from tdjepa.report import gather, inputs, pdf
 
 TEXT = (ROOT / "paper/main.tex").read_text()
 ALGORITHMS = (ROOT / "paper/algorithms.tex").read_text()
-NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "aliasing": []}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def p():
 @pytest.fixture(scope="module")
 def empty(p, tmp_path_factory):
     out = tmp_path_factory.mktemp("empty") / "report"
-    render(**NOTHING, params=p, out=out)
+    gather.render(inputs.read(p), out)
     return out
 
 
@@ -45,7 +43,7 @@ def full(p, tmp_path_factory):
     judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
     claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
     evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
-    render(**evidence, **files, params=p, out=folder / "report")
+    gather.render(inputs.read(p, **evidence, **files), folder / "report")
     return folder / "report"
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import re
 
 import pytest
-from tdjepa.report.render import render
 
 from conftest import ROOT
 from synthetic import everything, results
@@ -12,18 +11,24 @@ from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.load import load, resolve
 from tdjepa.config.records.base import ENVS
-from tdjepa.config.runs import diagnosed_epochs
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence import claims, judge, published
-from tdjepa.report import captions, figures, inputs, numbers, planning_figures, summary, tables
-from tdjepa.report import extra_tables as own_tables
-from tdjepa.report import gather as collected
-from tdjepa.report import phrases as texts
+from tdjepa.report import (
+    captions,
+    extra_tables,
+    figures,
+    gather,
+    inputs,
+    numbers,
+    phrases,
+    planning_figures,
+    summary,
+    tables,
+)
 from tdjepa.report import recipe_text as recipe
-from tdjepa.report.labels import method_label, planned_cost
+from tdjepa.report.labels import method_label
 from tdjepa.report.table import Strong, Table, latex
 
-NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "aliasing": []}
 TABLES = {build.__name__: build for build in tables.ALL}
 FIGURES = tuple(figures.ALL)
 
@@ -36,7 +41,7 @@ def p():
 
 @pytest.fixture(scope="module")
 def run(p, tmp_path_factory):
-    """A made-up run with its statistics, as the arguments of render."""
+    """A made-up run with its statistics, as the arguments of inputs.read."""
     folder = tmp_path_factory.mktemp("made up")
     files = results(folder, p)
     judge.run(files["rows"], folder / "evidence", p.judge.model_copy(update={"bootstrap": 200}), files["pairs"])
@@ -45,7 +50,7 @@ def run(p, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(run, p):
-    return inputs.read(**run, params=p)
+    return inputs.read(p, **run)
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +62,13 @@ def whole(p, tmp_path_factory):
     judge.run(rows, folder / "evidence", settings, pairs)
     claims.run(ROOT / "paper/claims.yaml", rows, pairs, folder / "evidence", settings, p.train_seeds[0])
     run = p.model_copy(update={"envs": ENVS, "methods_run": ("tdjepa", "lewm", "rc_aux_tdj")})
-    given = {**NOTHING, "stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
-    return inputs.read(**{**given, "rows": rows, "pairs": pairs}, params=run)
+    evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
+    return inputs.read(run, rows=rows, pairs=pairs, **evidence)
 
 
 @pytest.fixture(scope="module")
 def nothing(p):
-    return inputs.read(**NOTHING, params=p)
+    return inputs.read(p)
 
 
 def files_of(folder):
@@ -74,9 +79,9 @@ def macros(text):
     return dict(re.findall(r"^\\newcommand\{\\(\w+)\}\{(.*)\}% .+$", text, re.MULTILINE))
 
 
-def test_everything_is_written_the_same_twice_and_without_paths(p, run, tmp_path):
+def test_everything_is_written_the_same_twice_and_without_paths(found, tmp_path):
     for name in ("a", "b"):
-        render(**run, params=p, out=tmp_path / name)
+        gather.render(found, tmp_path / name)
     first, second = files_of(tmp_path / "a"), files_of(tmp_path / "b")
     expected = {f"tables/{t}.{s}" for t in TABLES for s in ("tex", "md")}
     expected |= {f"figures/{f}.{s}" for f in FIGURES for s in ("pdf", "png")} | {"numbers.tex", "summary.md"}
@@ -86,7 +91,7 @@ def test_everything_is_written_the_same_twice_and_without_paths(p, run, tmp_path
 
 
 def test_the_stats_file_may_be_absent(p, tmp_path):
-    assert inputs.read(**{**NOTHING, "stats": tmp_path / "stats.json"}, params=p).stats["cells"] == []
+    assert inputs.read(p, stats=tmp_path / "stats.json").stats["cells"] == []
 
 
 def test_from_nothing_every_reproduced_cell_is_not_run(nothing):
@@ -122,17 +127,17 @@ def test_bold_only_when_intervals_are_apart():
         return {"mean": mean, "low": low, "high": high}
 
     best, near, far = cell(99, 95, 100), cell(94, 90, 96), cell(50, 40, 60)
-    assert texts.clear_winner([best, far, None]) is best
-    assert texts.clear_winner([best, near, far]) is None
-    assert texts.clear_winner([best, None]) is None
+    assert phrases.clear_winner([best, far, None]) is best
+    assert phrases.clear_winner([best, near, far]) is None
+    assert phrases.clear_winner([best, None]) is None
 
 
 def test_a_half_finished_run_is_marked(found, p):
     more_seeds = p.model_copy(update={"train_seeds": (*p.train_seeds, 1)})
     marked = dataclasses.replace(found, params=more_seeds)
-    assert texts.reproduced_text(marked, marked.cell("two_room", "lewm", "l2")).endswith("†")
-    assert not texts.reproduced_text(marked, marked.cell("two_room", "random")).endswith("†")
-    assert not texts.reproduced_text(found, found.cell("two_room", "lewm", "l2")).endswith("†")
+    assert phrases.reproduced_text(marked, marked.cell("two_room", "lewm", "l2")).endswith("†")
+    assert not phrases.reproduced_text(marked, marked.cell("two_room", "random")).endswith("†")
+    assert not phrases.reproduced_text(found, found.cell("two_room", "lewm", "l2")).endswith("†")
 
 
 def test_a_comparison_reads_the_same_both_ways(found):
@@ -172,7 +177,7 @@ def test_the_data_table_reads_the_card_and_survives_a_thin_one(found, p):
     body = {row[0]: row[1:] for row in TABLES["data"](found).body}
     assert body["Episodes"] == ["40", "not run", "not run", "not run"]
     assert body["Episode length (least, mean, most)"][0] == "26, 50.0, 61"
-    assert own_tables._card_text({"env": "two_room"}, lambda c: c["rows"]) == "–"
+    assert extra_tables._card_text({"env": "two_room"}, lambda c: c["rows"]) == "–"
 
 
 def test_from_nothing_every_table_says_so_and_from_everything_none_does(nothing, whole):
@@ -252,7 +257,7 @@ def test_a_table_of_sweeps_counts_its_own_seeds(whole):
 
 
 def test_a_method_plans_with_one_cost_unless_the_paper_deploys_another(p):
-    planned = {m: [planned_cost(p, env, m) for env in p.evaluate.protocol] for m in p.methods}
+    planned = {m: [runs.planned_cost(p, env, m) for env in p.evaluate.protocol] for m in p.methods}
     assert set(planned["tdjepa"]) == {"d_psi", "l2"}
     assert planned["rc_aux"] == ["rc_aux"] * 4
     assert planned["lewm"] == planned["rc_aux_tdj"] == ["l2"] * 4
@@ -285,8 +290,9 @@ def test_methods_on_fewer_plan_seeds_are_said_where_they_stand(whole, p):
     both = f"{few} or {planned} plan seeds"
     assert both in TABLES["ablations"](whole).caption
     assert "†" not in TABLES["ablations"](whole).to_markdown().split("\n\n")[0]
-    assert both in captions.caption(everybody, "claims")
-    assert f" {planned} plan seeds" in captions.caption(everybody, "disagreement")
+    other = dataclasses.replace(whole, params=everybody)
+    assert both in captions.caption(other, "claims")
+    assert f" {planned} plan seeds" in captions.caption(other, "disagreement")
 
 
 def test_a_sweep_on_fewer_seeds_says_so(p):
@@ -334,7 +340,7 @@ def test_the_recipe_in_words_is_the_parameters(p):
     assert recipe.texts(paper)["StepFactor"].startswith("LeWM takes as many epochs as TD-JEPA")
     assert recipe.steps(paper, "lewm") == "every window once"
     assert recipe.texts(paper)["TemporalPairs"] == "so does ours at this scale"
-    assert macros(numbers.text(inputs.read(**NOTHING, params=desk)))["Latent"] == "32, for TD-JEPA in Reacher 10"
+    assert macros(numbers.text(inputs.read(desk)))["Latent"] == "32, for TD-JEPA in Reacher 10"
 
 
 # Tables whose reproduced numbers are all successes or failures of plans
@@ -378,14 +384,14 @@ def test_phases_and_geometry_by_hand(whole):
 def test_an_unchanged_table_is_not_written_again(found, tmp_path, monkeypatch):
     tables.write(found, tmp_path)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
-    monkeypatch.setitem(captions._captions(), "floors", "Another caption.")
+    monkeypatch.setitem(captions.texts(), "floors", "Another caption.")
     tables.write(found, tmp_path)
     changed = {path.name for path, time in times.items() if path.stat().st_mtime_ns != time}
     assert changed == {"floors.tex", "floors.md"}
 
 
 def test_a_caption_that_asks_for_an_unknown_value_is_named(found, monkeypatch):
-    monkeypatch.setitem(captions._captions(), "floors", "At {speed}.")
+    monkeypatch.setitem(captions.texts(), "floors", "At {speed}.")
     with pytest.raises(UserError, match=r"captions.yaml: floors: there is nothing called 'speed'"):
         TABLES["floors"](found)
 
@@ -431,7 +437,7 @@ def test_the_summary_fits_a_screen(found, tmp_path):
 
 def test_the_summary_of_a_scale_that_was_never_run(p, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    collected.show(p)
+    gather.show(p)
     assert capsys.readouterr().out.count("not run") == 8 + 1  # rows of Two-Room, and the other environments in a line
 
 
@@ -465,14 +471,14 @@ def test_plain_text_becomes_latex():
 def test_a_bad_input_is_named(p, tmp_path, kind):
     bad = tmp_path / "bad.file"
     bad.write_text("{}" if kind in ("cards", "aliasing", "stats") else "a,b\n1,2\n")
-    given = {**NOTHING, kind: bad if kind == "stats" else [bad]}
+    given = {kind: bad if kind == "stats" else [bad]}
     with pytest.raises(UserError, match="bad.file: ") as error:
-        getattr(inputs.read(**given, params=p), kind)  # pairs and curves are read when they are asked for
+        getattr(inputs.read(p, **given), kind)  # pairs and curves are read when they are asked for
     assert "\n" not in str(error.value)
 
 
 def test_the_table_of_ranks_follows_the_epochs(found, p):
-    first, second, *_, last = diagnosed_epochs(p)
+    first, second, *_, last = runs.diagnosed_epochs(p)
     ranks = [
         {**key, "method": "lewm", "measure": "l2", "split": "all", "rho": rho, "n": 80}
         for epoch, rho in ((first, 0.25), (last, 0.75))
@@ -482,8 +488,11 @@ def test_the_table_of_ranks_follows_the_epochs(found, p):
     table = TABLES["rank_epochs"](some)
     row = next(row for row in table.body if row and row[1] == "LeWM, ℓ₂")
     shown = dict(zip(table.head, row, strict=True))
-    texts = [shown[f"epoch {epoch}"] for epoch in (first, second, last)]
-    assert texts == ["0.250†", "not run", "0.750†"]  # of one training
+    assert [shown[f"epoch {epoch}"] for epoch in (first, second, last)] == [
+        "0.250†",
+        "not run",
+        "0.750†",
+    ]  # of one training
     assert some.rank("two_room", "lewm", "l2") == (0.75, None, 1)  # elsewhere the last checkpoint counts
 
 
