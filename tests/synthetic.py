@@ -6,10 +6,13 @@ import json
 import numpy as np
 import pandas as pd
 
+from conftest import ROOT
 from tdjepa.base.artefacts import hash_of, write_card
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.data import store
+from tdjepa.evidence import claims, judge
+from tdjepa.report import inputs
 
 PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
 
@@ -46,6 +49,14 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
         if not np.isnan(success[i, j, k])
     ]
     return pd.DataFrame(rows)
+
+
+def random_outcomes(seed, shape, rate=0.6):
+    return (np.random.default_rng(seed).random(shape) < rate).astype(float)
+
+
+def rows_of(*frames):
+    return pd.concat(frames, ignore_index=True)
 
 
 RATES = {"d_psi": 0.6, "l2": 0.8, "blend": 0.7, "hard_gate": 0.7, "soft_gate": 0.7}  # of TD-JEPA; baselines 0.5
@@ -143,6 +154,15 @@ def results(folder, params):
         "curves": sorted(folder.glob("train/*/*/*/curve.csv")),
         "aliasing": sorted(folder.glob("diagnostics/*.json")),
     }
+
+
+def judged(folder, params, **files):
+    """The report's inputs of such files, with statistics and verdicts."""
+    settings = params.judge.model_copy(update={"bootstrap": 100})
+    judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
+    claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
+    evidence = {name: folder / f"evidence/{name}.json" for name in ("stats", "claims")}
+    return inputs.read(params, **evidence, **files)
 
 
 def diagnostics(folder, params, rng):

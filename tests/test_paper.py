@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from synthetic import everything, results
+from synthetic import everything, judged, results
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
-from tdjepa.evidence import claims, judge, published
+from tdjepa.evidence import ledger, published
 from tdjepa.report import gather, inputs, pdf
 
 TEXT = (ROOT / "paper/main.tex").read_text()
@@ -39,11 +39,7 @@ def full(p, tmp_path_factory):
     files = results(folder, p)
     p = load(ROOT / "params.yaml", "desk").model_copy(update={"envs": ENVS})
     files["rows"], files["pairs"] = everything(folder, p)
-    settings = p.judge.model_copy(update={"bootstrap": 100})
-    judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
-    claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
-    evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
-    gather.render(inputs.read(p, **evidence, **files), folder / "report")
+    gather.render(judged(folder, p, **files), folder / "report")
     return folder / "report"
 
 
@@ -88,8 +84,8 @@ def test_every_macro_table_figure_and_citation_exists(empty):
 
 
 def test_at_least_as_good_is_one_published_episode_as_the_text_says():
-    ledger = claims.read(ROOT / "paper/claims.yaml")
-    sizes = {test["size"] for claim in ledger if "at least as" in claim["claim"] for test in claim["tests"]}
+    claims = ledger.read(ROOT / "paper/claims.yaml")
+    sizes = {test["size"] for claim in claims if "at least as" in claim["claim"] for test in claim["tests"]}
     assert sizes == {-100 / published.load()["episodes"]}
 
 

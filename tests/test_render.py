@@ -6,13 +6,12 @@ import re
 import pytest
 
 from conftest import ROOT
-from synthetic import everything, results
+from synthetic import everything, judged, results
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
-from tdjepa.config.load import load, resolve
+from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
-from tdjepa.config.yaml_file import read_yaml
-from tdjepa.evidence import claims, judge, published
+from tdjepa.evidence import published
 from tdjepa.report import (
     captions,
     extra_tables,
@@ -25,9 +24,7 @@ from tdjepa.report import (
     summary,
     tables,
 )
-from tdjepa.report import recipe_text as recipe
 from tdjepa.report.labels import method_label
-from tdjepa.report.table import Strong, Table, latex
 
 TABLES = {build.__name__: build for build in tables.ALL}
 FIGURES = tuple(figures.ALL)
@@ -40,17 +37,10 @@ def p():
 
 
 @pytest.fixture(scope="module")
-def run(p, tmp_path_factory):
-    """A made-up run with its statistics, as the arguments of inputs.read."""
+def found(p, tmp_path_factory):
+    """A made-up run with its statistics."""
     folder = tmp_path_factory.mktemp("made up")
-    files = results(folder, p)
-    judge.run(files["rows"], folder / "evidence", p.judge.model_copy(update={"bootstrap": 200}), files["pairs"])
-    return {"stats": folder / "evidence/stats.json", **files}
-
-
-@pytest.fixture(scope="module")
-def found(run, p):
-    return inputs.read(p, **run)
+    return judged(folder, p, **results(folder, p))
 
 
 @pytest.fixture(scope="module")
@@ -58,12 +48,8 @@ def whole(p, tmp_path_factory):
     """All four environments, methods and sweeps."""
     folder = tmp_path_factory.mktemp("whole")
     rows, pairs = everything(folder, p)
-    settings = p.judge.model_copy(update={"bootstrap": 100})
-    judge.run(rows, folder / "evidence", settings, pairs)
-    claims.run(ROOT / "paper/claims.yaml", rows, pairs, folder / "evidence", settings, p.train_seeds[0])
     run = p.model_copy(update={"envs": ENVS, "methods_run": ("tdjepa", "lewm", "rc_aux_tdj")})
-    evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
-    return inputs.read(run, rows=rows, pairs=pairs, **evidence)
+    return judged(folder, run, rows=rows, pairs=pairs)
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +74,6 @@ def test_everything_is_written_the_same_twice_and_without_paths(found, tmp_path)
     assert set(first) == expected
     assert [name for name in first if first[name] != second[name]] == []
     assert [name for name, content in first.items() if str(tmp_path).encode() in content] == []
-
-
-def test_the_stats_file_may_be_absent(p, tmp_path):
-    assert inputs.read(p, stats=tmp_path / "stats.json").stats["cells"] == []
 
 
 def test_from_nothing_every_reproduced_cell_is_not_run(nothing):
@@ -120,16 +102,6 @@ def test_captions_come_from_the_parameters(found, p):
     one = p.model_copy(update={"train_seeds": (3072,), "scale": "other"})
     assert "Scale other: 1 training seed," in captions.seeds_text(one)
     assert "95 % interval over training seeds" in caption
-
-
-def test_bold_only_when_intervals_are_apart():
-    def cell(mean, low, high):
-        return {"mean": mean, "low": low, "high": high}
-
-    best, near, far = cell(99, 95, 100), cell(94, 90, 96), cell(50, 40, 60)
-    assert phrases.clear_winner([best, far, None]) is best
-    assert phrases.clear_winner([best, near, far]) is None
-    assert phrases.clear_winner([best, None]) is None
 
 
 def test_a_half_finished_run_is_marked(found, p):
@@ -256,13 +228,6 @@ def test_a_table_of_sweeps_counts_its_own_seeds(whole):
     assert "1 or 3 training seeds, 1 plan seed," in captions.seeds_text(whole.params, cells)
 
 
-def test_a_method_plans_with_one_cost_unless_the_paper_deploys_another(p):
-    planned = {m: [runs.planned_cost(p, env, m) for env in p.evaluate.protocol] for m in p.methods}
-    assert set(planned["tdjepa"]) == {"d_psi", "l2"}
-    assert planned["rc_aux"] == ["rc_aux"] * 4
-    assert planned["lewm"] == planned["rc_aux_tdj"] == ["l2"] * 4
-
-
 def test_half_finished_diagnostics_are_marked(whole):
     more = whole.params.model_copy(update={"train_seeds": (*whole.params.train_seeds, 1)})
     lost = {**whole.stats, "phases": [{**entry, "n_missing": 3} for entry in whole.stats["phases"]]}
@@ -293,54 +258,6 @@ def test_methods_on_fewer_plan_seeds_are_said_where_they_stand(whole, p):
     other = dataclasses.replace(whole, params=everybody)
     assert both in captions.caption(other, "claims")
     assert f" {planned} plan seeds" in captions.caption(other, "disagreement")
-
-
-def test_a_sweep_on_fewer_seeds_says_so(p):
-    sweep = p.evaluate.sweeps["reacher_protocol"]
-    assert captions.swept_text(p, "reacher_protocol", "Others") == "Others: 1 training seed, 1 plan seed."
-    whole = sweep.model_copy(update={"train_seeds": 3, "plan_seeds": 99})
-    as_many = p.model_copy(update={"evaluate": p.evaluate.model_copy(update={"sweeps": {"all": whole}})})
-    assert captions.swept_text(as_many, "all", "Others") == captions.swept_text(p, "no such", "Others") == ""
-
-
-def test_the_main_caption_says_whose_runs_the_other_rc_aux_has(p):
-    authors = p.model_copy(update={"methods_run": (*p.methods_run, "rc_aux")})
-    assert "RC-aux, its authors' version: 5 runs of theirs" in captions.key_text(authors)
-    assert "runs of theirs" not in captions.key_text(p)
-
-
-def test_the_recipe_in_words_is_the_parameters(p):
-    """Exceptions are named where they are: an environment, a method, or one in the other."""
-    raw = read_yaml(ROOT / "params.yaml")
-    raw["scales"]["desk"]["train"] |= {"steps_per_epoch": 85, "lr": 0.002}
-    raw["scales"]["desk"]["model"] |= {"latent": 32, "normalisation": "whitened"}
-    raw["scales"]["desk"]["recipes"] = [
-        {"when": {"env": "reacher"}, "train": {"steps_per_epoch": 180}},
-        {"when": {"env": "reacher", "method": "tdjepa"}, "model": {"latent": 10}},
-        {"when": {"env": "push_t"}, "train": {"lr": 0.0015}},
-        {"when": {"method": "lewm"}, "train": {"step_factor": 2.5}, "model": {"predictor": {"dropout": 0.2}}},
-    ]
-    desk = resolve(raw, "desk").model_copy(update={"envs": ENVS, "methods_run": ("tdjepa", "lewm")})
-    found = recipe.texts(desk)
-    assert found["Latent"] == "32, for TD-JEPA in Reacher 10"
-    assert found["Patch"] == "16"
-    said = found["Recipe"].split("; ")
-    assert "learning rate 0.002, in Push-T 0.0015 (0.00005)" in said
-    assert "frames whitened (normalised as ImageNet's)" in said
-    assert recipe.steps(desk, "tdjepa") == "85 (Two-Room, Push-T and OGB-Cube), 180 (Reacher) optimiser steps"
-    assert recipe.steps(desk, "lewm").startswith("212 (Two-Room")
-    assert "takes 2.5 times as many" in found["StepFactor"]
-    assert found["DataOrigin"].endswith("carried about at random in 90 % of the episodes")
-    assert "expectation" in found["TemporalPairs"]
-    one = desk.model_copy(update={"envs": ("two_room",), "methods_run": ("lewm",)})
-    assert "dropout 0.2 (0.1)" in recipe.texts(one)["Recipe"]
-    assert "people" not in recipe.texts(one)["DataOrigin"]
-    paper = load(ROOT / "params.yaml", "paper").model_copy(update={"envs": ("two_room", "cube")})
-    assert recipe.texts(paper)["DataOrigin"] == "those of Two-Room and OGB-Cube are the released ones"
-    assert recipe.texts(paper)["StepFactor"].startswith("LeWM takes as many epochs as TD-JEPA")
-    assert recipe.steps(paper, "lewm") == "every window once"
-    assert recipe.texts(paper)["TemporalPairs"] == "so does ours at this scale"
-    assert macros(numbers.text(inputs.read(desk)))["Latent"] == "32, for TD-JEPA in Reacher 10"
 
 
 # Tables whose reproduced numbers are all successes or failures of plans
@@ -435,12 +352,6 @@ def test_the_summary_fits_a_screen(found, tmp_path):
     assert [line.endswith("(100.0) |") for line in lines] == [True]  # the published figure
 
 
-def test_the_summary_of_a_scale_that_was_never_run(p, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    gather.show(p)
-    assert capsys.readouterr().out.count("not run") == 8 + 1  # rows of Two-Room, and the other environments in a line
-
-
 def test_figures_show_what_was_run(found, nothing):
     def words(name, given):
         drawn = figures.draw(figures.ALL[name], given)
@@ -458,23 +369,6 @@ def test_the_published_correlations_stand_in_their_panels(whole):
     panels = figures.draw(figures.ALL["alignment"], whole).axes
     texts_ = {ax.get_ylabel().split(" of ")[1]: [t.get_text() for t in ax.texts] for ax in panels}
     assert texts_ == {"LeWM": [r"published: $\rho$ = 0.65"], "TD-JEPA": [r"published: $\rho$ = 0.95"]}
-
-
-def test_plain_text_becomes_latex():
-    assert latex("d_ψ ± 5 % of a_b & ℓ₂ < {x}") == r"$d_\psi$ $\pm$ 5\,\% of a\_b \& $\ell_2$ $<$ \{x\}"
-    table = Table("t", "c", ["a", "b"], [["x", Strong("1")], None, ["y|z", "2"]])
-    assert r"x & \textbf{1} \\" in table.to_latex()
-    assert "| x | **1** |\n| y\\|z | 2 |" in table.to_markdown()
-
-
-@pytest.mark.parametrize("kind", ["pairs", "cards", "curves", "aliasing", "stats"])
-def test_a_bad_input_is_named(p, tmp_path, kind):
-    bad = tmp_path / "bad.file"
-    bad.write_text("{}" if kind in ("cards", "aliasing", "stats") else "a,b\n1,2\n")
-    given = {kind: bad if kind == "stats" else [bad]}
-    with pytest.raises(UserError, match="bad.file: ") as error:
-        getattr(inputs.read(p, **given), kind)  # pairs and curves are read when they are asked for
-    assert "\n" not in str(error.value)
 
 
 def test_the_table_of_ranks_follows_the_epochs(found, p):

@@ -20,6 +20,7 @@ from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config.names import LEAKY, MAIN
 from tdjepa.config.yaml_file import read_yaml
+from tdjepa.evidence import guard
 from tdjepa.evidence.columns import UNTRAINED
 
 BAND = 0.99  # of faithful runs are expected in all bands at once
@@ -83,9 +84,10 @@ def write(stats: dict, path: Path) -> dict[str, dict[str, float]]:
 
 def read(path: Path) -> dict[str, dict[str, float]]:
     if not path.exists():
-        raise UserError(
-            f"{path}: no bands are committed for this scale; `tdjepa verify --write` makes them from results"
-        )
+        how = "`tdjepa verify --write` makes them from results"
+        if Path("workflow", "checksums", f"{path.stem}.json").exists():
+            how = f"`tdjepa verify --bytes --scale {path.stem}` compares its files byte for byte"
+        raise UserError(f"{path}: no bands are committed for this scale; {how}")
     found = read_yaml(path)
     for name, band in (found or {}).items():
         numbers = isinstance(band, dict) and all(isinstance(band.get(k), int | float) for k in ("low", "mean", "high"))
@@ -96,6 +98,12 @@ def read(path: Path) -> dict[str, dict[str, float]]:
     if not found:
         raise UserError(f"{path}: no bands in it")
     return found
+
+
+def require_run(scale: str) -> None:
+    """The committed results say nothing of this machine: without rows there is nothing to verify."""
+    if not guard.was_run(scale):
+        raise UserError(f"nothing of scale {scale} was run here; `make reproduce SCALE={scale}` runs it")
 
 
 def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict | None]]:
@@ -112,7 +120,7 @@ def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str
 
 
 def report(results: Sequence[tuple]) -> str:
-    """One line a cell, and the counts."""
+    """One line per cell, and the counts."""
     width = max(len(name) for _, name, _, _ in results)
     lines = []
     for result, name, mean, band in results:

@@ -18,9 +18,10 @@ from tdjepa.evidence import ledger
 from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.evidence.select import select
 
+TRAINING = ["env", "method", "train_seed"]
 CURVE_COLUMNS = ["epoch", "loss", "effective_rank"]
-ALIASING_KEYS = ["env", "method", "train_seed", "patch", "shift_px", "change", "ratio_one_patch"]
-PROBE_KEYS = ["env", "method", "train_seed", "epoch", "frames", "quantities"]
+ALIASING_KEYS = [*TRAINING, "patch", "shift_px", "change", "ratio_one_patch"]
+PROBE_KEYS = [*TRAINING, "epoch", "frames", "quantities"]
 EMPTY = {"cells": [], "comparisons": [], "phases": [], "geometry": [], "ranks": [], "median_start_distance": None}
 
 
@@ -51,22 +52,18 @@ class Inputs:
         import pandas as pd
 
         frames = [_read_curve(Path(path)) for path in self.files.get("curves", ())]
-        columns = ["env", "method", "train_seed", *CURVE_COLUMNS]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in columns})
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*TRAINING, *CURVE_COLUMNS])
 
     @functools.cached_property
     def _by_pair(self) -> dict:
         return {(c["a"], c["b"]): c for c in self.stats["comparisons"]}
 
-    def cell(self, env: str, method: str, cost: str = "", epoch: int | None = None) -> dict | None:
-        """The cell under the environment's protocol, at the last epoch unless told otherwise; None when not run."""
+    def cell(self, env: str, method: str, cost: str = "") -> dict | None:
+        """The cell under the environment's protocol at the last epoch; None when not run."""
         if method in UNTRAINED:
             return select(self.stats["cells"], env, method)
-        protocol = self.params.evaluate.protocol.get(env)
-        if protocol is None:
-            return None
-        wanted = {"cost": cost, "solver": protocol.solver, "w": protocol.w, "setting": MAIN}
-        return select(self.stats["cells"], env, method, **wanted, **({} if epoch is None else {"epoch": epoch}))
+        p = self.params.evaluate.protocol.get(env)
+        return p and select(self.stats["cells"], env, method, cost=cost, solver=p.solver, w=p.w, setting=MAIN)
 
     def deployed(self, env: str, method: str) -> dict | None:
         """The cell with the one cost that the method plans with."""
@@ -96,8 +93,8 @@ class Inputs:
         found = self._by_pair.get((b["id"], a["id"]))
         if found is None:
             return None
-        t = None if found["t"] is None else -found["t"]
-        turned = {"difference": -found["difference"], "low": -found["high"], "high": -found["low"], "t": t}
+        turned = {"difference": -found["difference"], "low": -found["high"], "high": -found["low"]}
+        turned["t"] = None if found["t"] is None else -found["t"]
         if found.get("outcomes"):
             both, only_b, only_a, neither = found["outcomes"]
             turned["outcomes"] = [both, only_a, only_b, neither]
@@ -169,6 +166,5 @@ def _read_keys(path: Path, keys: list[str]) -> dict:
 
 
 def _require(path: Path, found: list[str], expected: list[str]) -> None:
-    missing = [name for name in expected if name not in found]
-    if missing:
+    if missing := [name for name in expected if name not in found]:
         raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")

@@ -10,23 +10,10 @@ from matplotlib.ticker import MaxNLocator
 
 from tdjepa.config.names import MAIN
 from tdjepa.evidence import published
+from tdjepa.report import style
 from tdjepa.report.inputs import Inputs, seed_means
 from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods_run
-from tdjepa.report.style import (
-    BLUE,
-    COLUMN,
-    COST_LOOK,
-    GREY,
-    MATH,
-    ORANGE,
-    PAGE,
-    grid,
-    light_grid,
-    look,
-    not_run,
-    shared_legend,
-    wilson,
-)
+from tdjepa.report.style import BLUE, COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAGE, grid, look, not_run
 
 
 def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
@@ -64,17 +51,17 @@ def epoch_curve(inputs: Inputs) -> Figure:
         if env in curves:
             label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
             _own_curve(ax, curves[env], look("tdjepa"), label, p.judge.level)
-        for method, of_cost, colour, style in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
+        for method, of_cost, colour, line in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
             cell = inputs.cell(env, method, of_cost)
             if cell:
                 label = f"{method_label(p, method)}, at the end" if of_cost else method_label(p, method)
-                ax.axhline(cell["mean"], color=colour, ls=style, lw=0.9, label=label)
+                ax.axhline(cell["mean"], color=colour, ls=line, lw=0.9, label=label)
         if env not in curves:
             not_run(ax)
         ax.set(ylim=(-3, 103), title=ENVS[env], xlabel="training epoch")
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes[0, 0].set_ylabel("success (%)")
-    shared_legend(figure, axes.flat)
+    style.shared_legend(figure, axes.flat)
     return figure
 
 
@@ -88,7 +75,7 @@ def _own_curve(ax: Axes, points: list, looks: tuple, label: str, level: float) -
     colour, marker, line = looks
     z = NormalDist().inv_cdf((1 + level) / 2)
     epochs, rates, _ = zip(*points, strict=True)
-    low, high = zip(*(wilson(rate, n, z) for _, rate, n in points), strict=True)
+    low, high = zip(*(style.wilson(rate, n, z) for _, rate, n in points), strict=True)
     ax.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
     ax.plot(epochs, rates, color=colour, marker=marker, ls=line, label=label)
 
@@ -196,7 +183,7 @@ def training_seeds(inputs: Inputs) -> Figure:
             not_run(ax)
         ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel="success (%)", title=ENVS[env])
         ax.set_yticks(range(len(names)), [method_label(p, m) for m in names] if ax is axes[0, 0] else [""] * len(names))
-        light_grid(ax)
+        style.light_grid(ax)
     return figure
 
 
@@ -235,6 +222,6 @@ def variants(inputs: Inputs) -> Figure:
     ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel=f"success on {ENVS[env]} (%)")
     labels = [source["labels"].get(m, "full, continued") for m in names]
     ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
-    light_grid(ax)
-    shared_legend(figure, [ax])
+    style.light_grid(ax)
+    style.shared_legend(figure, [ax])
     return figure

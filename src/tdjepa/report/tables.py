@@ -5,20 +5,11 @@ from pathlib import Path
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.evidence import published
-from tdjepa.report import diagnostic_tables, extra_tables
+from tdjepa.report import diagnostic_tables, extra_tables, phrases
 from tdjepa.report.captions import captioned, seeds_text, swept_text
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import COSTS, ENVS, UNTRAINED, cost_text, method_label, methods
-from tdjepa.report.phrases import (
-    clear_winner,
-    difference_text,
-    mean_std,
-    number,
-    published_text,
-    reproduced_row,
-    reproduced_text,
-    short_text,
-)
+from tdjepa.report.phrases import mean_std, number, published_text, reproduced_text
 from tdjepa.report.table import RULE, Table
 
 NAVIGATION = ("two_room", "reacher")  # where the paper deploys d_psi
@@ -46,11 +37,11 @@ def main(inputs: Inputs) -> Table:
 
 def beside(inputs: Inputs, lines: list[Line]) -> list[list[str] | None]:
     """Published above reproduced, rules between; bold where an interval lies above those of all other lines."""
-    winners = [clear_winner(column) for column in zip(*(cells for _, _, cells in lines), strict=True)]
+    winners = [phrases.clear_winner(column) for column in zip(*(cells for _, _, cells in lines), strict=True)]
     body = []
     for label, printed, cells in lines:
         body += [RULE, [f"{label}, published", *printed]] if printed else [RULE]
-        body.append([f"{label}, reproduced", *reproduced_row(inputs, cells, winners)])
+        body.append([f"{label}, reproduced", *phrases.reproduced_row(inputs, cells, winners)])
     return body[1:]
 
 
@@ -73,7 +64,7 @@ def literature(inputs: Inputs) -> Table:
     body = [[row["label"], *(number(row.get(env), 0) for env in ENVS)] for row in source["rows"]]
     body += [RULE, [f"{label}, published", *published_row("tdjepa")]]
     found = [inputs.deployed(env, "tdjepa") for env in ENVS]
-    body.append([f"{label}, reproduced", *(short_text(inputs, cell) for cell in found)])
+    body.append([f"{label}, reproduced", *(phrases.short_text(inputs, cell) for cell in found)])
     return captioned(inputs, "literature", ["Method", *ENVS.values()], body, place=source["place"])
 
 
@@ -109,7 +100,7 @@ def navigation(inputs: Inputs) -> Table:
         baseline = inputs.cell(env, "lewm", "l2")
         for method, cost in (("lewm", "l2"), ("tdjepa", "d_psi"), ("tdjepa", "l2")):
             cell = inputs.cell(env, method, cost)
-            against = "" if method == "lewm" else difference_text(inputs, inputs.comparison(cell, baseline))
+            against = "" if method == "lewm" else phrases.difference_text(inputs, inputs.comparison(cell, baseline))
             setting = f"{method_label(inputs.params, method)}, {COSTS[cost]}"
             printed = published_text(published.cell(env, method, cost))
             body.append([ENVS[env], setting, printed, reproduced_text(inputs, cell), against])
@@ -135,7 +126,7 @@ def contact_gates(inputs: Inputs) -> Table:
     protocol = p.evaluate.protocol.get(env)
     solver = {"solver": protocol.solver} if protocol else {}
     found = [inputs.cell(env, "tdjepa", c) or inputs.swept(env, "tdjepa", cost=c, **solver) for c in costs]
-    texts = reproduced_row(inputs, found, [clear_winner(found)] * len(found))
+    texts = phrases.reproduced_row(inputs, found, [phrases.clear_winner(found)] * len(found))
     printed = [published_text(published.cell(env, "tdjepa", cost)) for cost in costs]
     body = [[cost_text(p, cost), *two] for cost, *two in zip(costs, printed, texts, strict=True)]
     seeds = seeds_text(p, [cell for cell in found if cell])

@@ -52,15 +52,12 @@ def points(found: Inputs, env: str, method: str) -> Points:
 
 def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
     """CPU-minutes of training up to each epoch, those of the training that it continues included."""
-    said = [cpu_seconds(p.scale, env, method, seed) for seed in p.train_seeds]
-    said = [seconds for seconds in said if seconds is not None]
-    if not said:
-        return {}
+    said = [s for seed in p.train_seeds if (s := cpu_seconds(p.scale, env, method, seed)) is not None]
     before, earlier = p.methods[method].continues, 0.0
     if before:
         earlier = cpu_minutes(p, env, before.method).get(before.epoch)
-        if earlier is None:
-            return {}
+    if not said or earlier is None:
+        return {}
     # every epoch has as many steps as the others
     return {epoch: earlier + median(said) / 60 * epoch / p.train.epochs for epoch in range(1, p.train.epochs + 1)}
 
@@ -109,9 +106,8 @@ def draw(p: Params, curves: dict[tuple[str, str], Points]):
         for m in runs.methods_in(p, env):
             if len(curves[env, m]) > 1:
                 colour, marker, line = look(m)
-                ax.plot(
-                    *zip(*curves[env, m], strict=True), color=colour, marker=marker, ls=line, label=method_label(p, m)
-                )
+                how = {"color": colour, "marker": marker, "ls": line, "label": method_label(p, m)}
+                ax.plot(*zip(*curves[env, m], strict=True), **how)
         ax.set(ylim=(-3, 103), xlim=(0, None), title=ENVS[env])
     figure.supxlabel("CPU-minutes of training", fontsize=7.5)
     figure.supylabel("success (%)", fontsize=7.5)
