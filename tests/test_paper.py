@@ -54,6 +54,7 @@ def typed_digits(text):
 
 def test_no_number_is_typed_into_the_text():
     assert typed_digits(TEXT) == []
+    assert r"\begin{tabular}" not in TEXT  # tables are only input
     assert typed_digits(r"\begin{document}" + ALGORITHMS) == ["z_{0},", r"(1-w)\,"]  # formulas, not results
 
 
@@ -97,10 +98,6 @@ def test_coverage_is_as_the_text_says():
     assert len(lines) > 10
     ours, percentile = (95 - min(int(line[i]) for line in lines) for i in (1, 2))
     assert 0 < ours < percentile / 2
-
-
-def test_tables_are_only_input():
-    assert r"\begin{tabular}" not in TEXT
 
 
 def test_a_pdf_comes_from_nothing_in_a_folder_with_spaces_and_is_the_same_twice(empty, tmp_path):

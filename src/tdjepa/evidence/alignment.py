@@ -8,6 +8,7 @@ import pandas as pd
 
 from tdjepa.base.errors import UserError, reason
 from tdjepa.evidence.columns import SPLITS
+from tdjepa.evidence.guard import require_keys
 from tdjepa.evidence.summary import quotient
 
 MEASURES = ("d_psi", "l2")
@@ -26,9 +27,7 @@ def _read_one(path: Path) -> pd.DataFrame:
         frame = pd.read_parquet(path)
     except Exception as error:  # damage shows in many ways
         raise UserError(f"{path}: not a readable parquet file ({reason(error)})") from None
-    missing = [name for name in COLUMNS if name not in frame]
-    if missing:
-        raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")
+    require_keys(path, frame, COLUMNS)
     frame = frame if "epoch" in frame else frame.assign(epoch=0)
     return frame[[*COLUMNS, "epoch"]]
 

@@ -29,10 +29,7 @@ BAND = 0.99  # of faithful runs are expected in all bands at once
 def last_cells(stats: dict) -> list[dict]:
     """The published protocol's cells at each method's last epoch, and the floors."""
     main = [cell for cell in stats["cells"] if cell["setting"] == MAIN]
-    last = {}
-    for cell in main:
-        key = (cell["env"], cell["method"])
-        last[key] = max(cell["epoch"], last.get(key, 0))
+    last = {(c["env"], c["method"]): c["epoch"] for c in sorted(main, key=lambda c: c["epoch"])}
     return [cell for cell in main if cell["epoch"] == last[cell["env"], cell["method"]]]
 
 
@@ -89,14 +86,13 @@ def read(path: Path) -> dict[str, dict[str, float]]:
             how = f"`tdjepa verify --bytes --scale {path.stem}` compares its files byte for byte"
         raise UserError(f"{path}: no bands are committed for this scale; {how}")
     found = read_yaml(path)
-    for name, band in (found or {}).items():
-        numbers = isinstance(band, dict) and all(isinstance(band.get(k), int | float) for k in ("low", "mean", "high"))
-        if not numbers or not band["low"] <= band["high"]:
-            raise UserError(
-                f"{path}: {name}: low, mean and high are expected as numbers, found {yaml.safe_dump(band).strip()}"
-            )
     if not found:
         raise UserError(f"{path}: no bands in it")
+    for name, band in found.items():
+        numbers = isinstance(band, dict) and all(isinstance(band.get(k), int | float) for k in ("low", "mean", "high"))
+        if not numbers or not band["low"] <= band["high"]:
+            seen = yaml.safe_dump(band).strip()
+            raise UserError(f"{path}: {name}: low, mean and high are expected as numbers, found {seen}")
     return found
 
 

@@ -126,9 +126,8 @@ def _decide(
     for part, test, effect in zip(parts, tests, strict, strict=True):
         if part["verdict"] == "contradicted" != verdict(effect, test, protocol):
             part |= {"verdict": "inconclusive", "note": f"one of {len(tests)} tests"}
-    order = [
-        (VERDICTS.index(part["verdict"]), clearance(e, t)) for part, e, t in zip(parts, effects, tests, strict=True)
-    ]
+    clear = [clearance(effect, test) for effect, test in zip(effects, tests, strict=True)]
+    order = [(VERDICTS.index(part["verdict"]), c) for part, c in zip(parts, clear, strict=True)]
     decides = parts[order.index(min(order))]
     if decides["verdict"] == "reproduced":
         known = [part["p"] for part in parts]
@@ -139,12 +138,8 @@ def _decide(
 def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
     """A test's verdict and numbers. Its p is of "no difference", so a test against a size has none; nor has a protocol
     where it cannot see how trainings differ."""
-    part = {
-        "verdict": verdict(effect, test, protocol),
-        "unit": ledger.unit(test),
-        **vars(effect or _NOTHING),
-        "note": "",
-    }
+    part = {"verdict": verdict(effect, test, protocol), "unit": ledger.unit(test), "note": ""}
+    part |= vars(effect or _NOTHING)
     if effect is None:
         return part
     if test["is"] in SIZED or _single(effect, protocol):

@@ -29,7 +29,7 @@ def with_phases(rows: pd.DataFrame) -> pd.DataFrame:
 
 def phases(rows: pd.DataFrame) -> list[dict]:
     """The paper's Table 7: failed episodes before and after contact, mean and sample std over plan seeds of the mean over
-    training seeds. One entry a cell that has the column. A run's failures are their share of its known episodes times the
+    training seeds. One entry per cell that has the column. A run's failures are their share of its known episodes times the
     cell's number of pairs, so that an episode without a row or without a phase is not taken for a success; `n_missing`
     counts those."""
     if "contact" not in rows or not rows["contact"].notna().any():
@@ -64,7 +64,7 @@ def strata(rows: pd.DataFrame) -> pd.Series:
 
 
 def geometry(rows: pd.DataFrame) -> list[dict]:
-    """The paper's Table 8: success in percent by start distance. One entry a cell and stratum that has the column."""
+    """The paper's Table 8: success in percent by start distance. One entry per cell and stratum that has the column."""
     known = final_rows(rows)
     stratum = strata(known)
     known = known[stratum.notna()].assign(stratum=stratum)

@@ -1,6 +1,7 @@
-"""What must be there before results are written, so that looking damages nothing: rows, and a folder to write into."""
+"""What must be there before anything is made of it. Looking damages nothing: without rows, or without a folder to write into,
+nothing is written."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from tdjepa.base.errors import UserError
@@ -27,3 +28,9 @@ def require_folder(out: str | Path) -> None:
     out = Path(out)
     if out.is_file() or out.suffix:
         raise UserError(f"{out}: the name of a folder is expected, several files are written into it")
+
+
+def require_keys(path: str | Path, found: Container[str], expected: Sequence[str]) -> None:
+    """The keys or columns that a file must have."""
+    if missing := [name for name in expected if name not in found]:
+        raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")

@@ -38,7 +38,7 @@ def run(rows: Sequence[str | Path], out: str | Path, settings: Judge, pairs: Seq
     guard.require_rows(rows)
     guard.require_folder(out)
     stats = judge(evaluation_rows.read(rows), settings, alignment.read(pairs))
-    write_text(Path(out, "stats.json"), one_a_line(stats))
+    write_text(Path(out, "stats.json"), one_per_line(stats))
     table = io.StringIO()
     pd.DataFrame(stats["cells"], columns=CELL_FIELDS).to_csv(table, index=False, lineterminator="\n")
     write_text(Path(out, "cells.csv"), table.getvalue())
@@ -130,8 +130,8 @@ def rounded(value):
     return value
 
 
-def one_a_line(stats: dict) -> str:
-    """JSON with one record a line: small, and Git shows which cell changed."""
+def one_per_line(stats: dict) -> str:
+    """JSON with one record per line: small, and Git shows which cell changed."""
     parts = []
     for key, value in sorted(stats.items()):
         if isinstance(value, list):

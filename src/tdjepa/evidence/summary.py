@@ -77,19 +77,9 @@ def mean(success: np.ndarray) -> float | None:
     return 100 * float(there.mean()) if len(there) else None
 
 
-def rates(success: np.ndarray) -> np.ndarray:
-    """(T, P, E) -> (T, P): percent over the episodes, NaN where there is no row."""
-    return 100 * nanmean(success, 2)
-
-
 def plan_seed_means(success: np.ndarray) -> np.ndarray:
     """(T, P, E) -> (P,): percent of each plan seed over training seeds and episodes, NaN where it has no row."""
     return 100 * nanmean(success, (0, 2))
-
-
-def train_seed_means(success: np.ndarray) -> np.ndarray:
-    """(T, P, E) -> (T,): percent of each training seed over plan seeds and episodes, NaN where it has no row."""
-    return 100 * nanmean(success, (1, 2))
 
 
 def nanmean(values: np.ndarray, axes) -> np.ndarray:
@@ -108,11 +98,6 @@ def sample_std(values: np.ndarray) -> float | None:
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def std_over_plan_seeds(success: np.ndarray) -> float | None:
-    """The paper's +-: sample standard deviation over plan seeds of the mean over training seeds and episodes."""
-    return sample_std(plan_seed_means(success))
-
-
 def summarise(cell: Cell) -> dict:
     """What stats.json says of a cell, without its interval.
 
@@ -124,8 +109,8 @@ def summarise(cell: Cell) -> dict:
     return {
         **{name: getattr(cell, name) for name in ("id", *CELL)},
         "mean": mean(cell.success),
-        "std": std_over_plan_seeds(cell.success),
-        "std_train_seeds": sample_std(train_seed_means(cell.success)),
+        "std": sample_std(plan_seed_means(cell.success)),  # the paper's +-
+        "std_train_seeds": sample_std(100 * nanmean(cell.success, (1, 2))),
         "mean_nontrivial": mean(cell.success[:, :, ~cell.trivial]),
         "n_train_seeds": len(cell.train_seeds),
         "n_plan_seeds": int(plan.sum()),
@@ -135,5 +120,5 @@ def summarise(cell: Cell) -> dict:
         "n_missing": int(len(cell.train_seeds) * plan.sum() * pairs.sum() - there.sum()),
         "train_seeds": cell.train_seeds.tolist(),
         "plan_seeds": cell.plan_seeds[plan].tolist(),
-        "rates": rates(cell.success)[:, plan].tolist(),
+        "rates": (100 * nanmean(cell.success, 2)[:, plan]).tolist(),
     }

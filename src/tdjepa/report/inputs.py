@@ -16,6 +16,7 @@ from tdjepa.config.params import Params
 from tdjepa.config.runs import planned_cost
 from tdjepa.evidence import ledger
 from tdjepa.evidence.columns import UNTRAINED
+from tdjepa.evidence.guard import require_keys
 from tdjepa.evidence.select import select
 
 TRAINING = ["env", "method", "train_seed"]
@@ -154,17 +155,12 @@ def _read_curve(path: Path):
         frame = pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]})") from None
-    _require(path, list(frame.columns), CURVE_COLUMNS)
+    require_keys(path, frame, CURVE_COLUMNS)
     folder = path.absolute().parent
     return frame.assign(env=folder.parent.parent.name, method=folder.parent.name, train_seed=folder.name)
 
 
 def _read_keys(path: Path, keys: list[str]) -> dict:
     content = read_json(path)
-    _require(path, list(content) if isinstance(content, dict) else [], keys)
+    require_keys(path, content if isinstance(content, dict) else {}, keys)
     return content
-
-
-def _require(path: Path, found: list[str], expected: list[str]) -> None:
-    if missing := [name for name in expected if name not in found]:
-        raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")

@@ -65,11 +65,6 @@ def reproduced_text(inputs: Inputs, cell: dict | None, interval: bool = True) ->
     return Traced(text + ("†" if partial(inputs.params, cell) else ""), cell["id"])
 
 
-def short_text(inputs: Inputs, cell: dict | None) -> str:
-    """Mean and std only, where a column is narrow."""
-    return reproduced_text(inputs, cell, interval=False)
-
-
 def partial(params: Params, cell: dict) -> bool:
     """Whether the cell has fewer rows than the parameters plan, so that a half-finished run is seen as such."""
     if cell.get("n_missing"):

@@ -102,7 +102,7 @@ def cost_matrix(inputs: Inputs) -> Figure:
             ax.text(i, 3, NOT_RUN, ha="center", color=GREY, fontsize=6.5)
     ax.set(xlim=(-0.55, len(ENVS) - 0.45), ylim=(0, 104), ylabel="success (%)")
     ax.set_xticks(range(len(ENVS)), list(ENVS.values()))
-    by_label = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))  # one entry a label
+    by_label = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))  # one entry per label
     order = [name for name in (*MATH.values(), "published", "random") if name in by_label]
     figure.legend([by_label[name] for name in order], order, loc="outside upper center", ncols=5, columnspacing=1)
     return figure

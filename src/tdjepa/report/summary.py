@@ -14,7 +14,7 @@ PLACES = {"tables": "tables", "figures": "figures", "numbers": "numbers.tex"}
 
 
 def table(found: Inputs, intervals: bool) -> Table:
-    """A line a method and plan cost, a column an environment of the run; floors and the ceiling below."""
+    """One line per method and plan cost, one column per environment of the run; floors and the ceiling below."""
     p = found.params
     body = []
     for m in p.methods_run:

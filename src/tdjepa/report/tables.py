@@ -64,7 +64,7 @@ def literature(inputs: Inputs) -> Table:
     body = [[row["label"], *(number(row.get(env), 0) for env in ENVS)] for row in source["rows"]]
     body += [RULE, [f"{label}, published", *published_row("tdjepa")]]
     found = [inputs.deployed(env, "tdjepa") for env in ENVS]
-    body.append([f"{label}, reproduced", *(phrases.short_text(inputs, cell) for cell in found)])
+    body.append([f"{label}, reproduced", *(reproduced_text(inputs, cell, interval=False) for cell in found)])
     return captioned(inputs, "literature", ["Method", *ENVS.values()], body, place=source["place"])
 
 

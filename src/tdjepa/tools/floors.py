@@ -36,7 +36,7 @@ def run(p: Params, envs: tuple[str, ...]) -> Table:
 
 
 def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> Table:
-    """One column an environment."""
+    """One column per environment."""
     d = p.render.digits
 
     def percent(value: float | None) -> str:

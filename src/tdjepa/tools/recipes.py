@@ -70,7 +70,7 @@ def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
 
 
 def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
-    """One line an environment and method, one column an evaluated epoch: success, and the minutes until then."""
+    """One line per environment and method, one column per evaluated epoch: success, and the minutes until then."""
     p, d = found.params, found.params.render.digits
     epochs = diagnosed_epochs(p)
     body: list[list[str] | None] = []
@@ -78,7 +78,7 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
         for m in runs.methods_in(p, env):
             cost, minutes = planned_cost(p, env, m), cpu_minutes(p, env, m)
             rates = {epoch: rate for epoch, rate, _ in curve(found, env, m, cost)}
-            texts = [_text(rates.get(epoch), minutes.get(epoch), d) for epoch in epochs]
+            texts = [f"{number(rates[e], d)} @ {number(minutes.get(e), 1)}" if e in rates else "–" for e in epochs]
             whole = found.cell(env, m, cost)
             last = "–" if whole is None else f"{number(whole['mean'], d)} ({whole['n_train_seeds']})"
             body.append([ENVS[env], f"{method_label(p, m)}, {cost_text(p, cost)}", *texts, last])
@@ -93,14 +93,8 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
     return Table("recipes", caption, head, body[:-1], left=2)
 
 
-def _text(rate: float | None, minutes: float | None, digits: int) -> str:
-    if rate is None:
-        return "–"
-    return f"{number(rate, digits)} @ {'–' if minutes is None else number(minutes, 1)}"
-
-
 def draw(p: Params, curves: dict[tuple[str, str], Points]):
-    """Success over CPU-minutes, a panel an environment."""
+    """Success over CPU-minutes, one panel per environment."""
     figure, panels = env_panels(list(p.envs), 1.6)
     for env, ax in panels:
         for m in runs.methods_in(p, env):

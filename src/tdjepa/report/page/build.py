@@ -47,31 +47,29 @@ def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
     """The whole file as text."""
     made, p = [build(found) for build in tables.ALL], found.params
     shown, left_out = pictures.rollouts(rollouts)
-    style, script = (_environment().loader.get_source(None, f"page.{kind}")[0] for kind in ("css", "js"))
+    templates = _environment()
+    style, script = (templates.loader.get_source(templates, name)[0] for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     traced = canonical(trace(found, cells.cited(made))).replace("<", "\\u003c")  # no "</script>" in it
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            scale=p.scale,
-            facts=_facts(found),
-            counts=claims.counts(found.claims),
-            claims=[claims.view(claim, p.render.digits) for claim in found.claims],
-            tables=[table for table in made if table.name not in ELSEWHERE],
-            data_table=next((table for table in made if table.name == "data"), None),
-            cards={ENVS[env]: _json(found.cards[env]) for env in ENVS if env in found.cards},
-            figures=pictures.figures(found, _title),
-            rollouts=shown,
-            left_out=", ".join(path.as_posix() for path in left_out),
-            cells=cells.every_cell(found),
-            names=[cells.name(found, cell) for cell in found.stats["cells"]],
-            times=run_times.tables(times, p.scale),
-            markup={"policy": Markup(policy), "style": Markup(style), "script": Markup(script), "data": Markup(traced)},
-        )
+    template = templates.get_template("page.html")
+    return template.render(
+        scale=p.scale,
+        facts=_facts(found),
+        counts=claims.counts(found.claims),
+        claims=[claims.view(claim, p.render.digits) for claim in found.claims],
+        tables=[table for table in made if table.name not in ELSEWHERE],
+        data_table=next((table for table in made if table.name == "data"), None),
+        cards={ENVS[env]: _json(found.cards[env]) for env in ENVS if env in found.cards},
+        figures=pictures.figures(found, _title),
+        rollouts=shown,
+        left_out=", ".join(path.as_posix() for path in left_out),
+        cells=cells.every_cell(found),
+        names=[cells.name(found, cell) for cell in found.stats["cells"]],
+        times=run_times.tables(times, p.scale),
+        markup={"policy": Markup(policy), "style": Markup(style), "script": Markup(script), "data": Markup(traced)},
     )
 
 
@@ -89,9 +87,9 @@ def _maths(text) -> Markup:
     return escape(str(text)).replace("d_ψ", Markup("d<sub>ψ</sub>"))
 
 
-def _kind(text: str, is_text: bool) -> str | None:
+def _kind(text: str, is_text: bool, wraps: bool) -> str | None:
     """The classes of a table's cell."""
-    long = len(text) > LONG
+    long = wraps and len(text) > LONG
     kinds = {"text": is_text or long, "long": long, "empty": text in ("", "–", NOT_RUN)}
     return " ".join(kind for kind, holds in kinds.items() if holds) or None
 
