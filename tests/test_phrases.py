@@ -36,6 +36,7 @@ def test_a_method_plans_with_one_cost_unless_the_paper_deploys_another(p):
     planned = {m: [runs.planned_cost(p, env, m) for env in p.evaluate.protocol] for m in p.methods}
     assert set(planned["tdjepa"]) == {"d_psi", "l2"}
     assert planned["rc_aux"] == ["rc_aux"] * 4
+    assert runs.planned_cost(p, "two_room", "nobody's") == runs.planned_cost(p, "nowhere", "tdjepa") == "l2"
     assert planned["lewm"] == planned["rc_aux_tdj"] == ["l2"] * 4
 
 

@@ -26,7 +26,7 @@ def require_rows(rows: Sequence[str | Path], scale: str = "") -> None:
 
 def require_folder(out: str | Path) -> None:
     out = Path(out)
-    if out.is_file() or out.suffix:
+    if out.is_file() or (out.suffix and not out.is_dir()):
         raise UserError(f"{out}: the name of a folder is expected, several files are written into it")
 
 
