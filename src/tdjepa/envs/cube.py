@@ -179,7 +179,6 @@ def demonstrate(rng: np.random.Generator, data: CubeData):
     """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool, carries
 
     An episode that carries the cube about has no target, so it reaches and misses none.
-
     """
     simulation = _simulation()
     simulation.start(rng)

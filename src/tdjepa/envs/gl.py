@@ -142,7 +142,6 @@ def _contexts(model: mujoco.MjModel, size: int):
 
 def coarsened(model: mujoco.MjModel, cell: float) -> mujoco.MjModel:
     """A copy for drawing only. Mesh vertices that share a cube of side `cell` (metres) are merged into their mean."""
-
     model = copy.copy(model)
     for k in range(model.nmesh):
         vertices = slice(model.mesh_vertadr[k], model.mesh_vertadr[k] + model.mesh_vertnum[k])

@@ -138,7 +138,6 @@ def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, 
             action = weak(state, wishes[t])
         actions.append(np.clip(action, -1, 1).astype(np.float32))
         state = physics.step(state[None], actions[-1][None])[0]
-
         states.append(state)
         if reached(state[None], goal[None])[0]:
             break

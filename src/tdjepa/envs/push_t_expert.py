@@ -143,7 +143,6 @@ class Pusher:
         if not self.path and self.contact is not None:
             if (to := self.pushing(pose, agent)) is not None:
                 return self.limited(to - agent)
-
             self.plan(pose, agent)
         return self.limited(self.path[0] - agent) if self.path else np.zeros(2)
 

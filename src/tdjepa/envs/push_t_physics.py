@@ -126,5 +126,4 @@ def contact(states: np.ndarray) -> np.ndarray:
 
 def agent_block_distance(states: np.ndarray) -> np.ndarray:
     """From the agent's centre to the block's position: what the published contact gate compares with its threshold; (N,)"""
-
     return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3])

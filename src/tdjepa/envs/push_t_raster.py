@@ -123,7 +123,6 @@ def draw_box(surface: pygame.Surface, box: list[tuple[int, int]]) -> None:
 def draw_edge(surface: pygame.Surface, colour, a: tuple[int, int], b: tuple[int, int]) -> None:
     """The library's thick line: a line, a strip and round ends. Its strip takes absolute values where a perpendicular
     needs signs, so outlines are thinner at some angles; that is kept."""
-
     pygame.draw.line(surface, colour, a, b, 2 * HALF)
     x, y = abs(b[1] - a[1]), abs(b[0] - a[0])
     if x or y:
