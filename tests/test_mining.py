@@ -55,12 +55,15 @@ def test_the_published_manifest_comes_out_of_the_published_draw():
 PUBLISHED = "4801bf86803a3cad4da81f161c05584aa302716072f9ac4f969fb4d533332084"
 
 
+def read(data, path):
+    episodes = data / "episodes.h5"
+    return manifest.read(path, "two_room", Store(episodes).length, 25, sha256_of_input(episodes))
+
+
 def test_manifests_come_from_their_own_part_and_stay_inside_episodes(data, smoke):
     store, parts = Store(data / "episodes.h5"), json.loads((data / "mined/split.json").read_text())
     for part in ("validation", "test"):
-        locked = manifest.read(
-            data / f"mined/{part}.json", "two_room", store.length, 25, sha256_of_input(data / "episodes.h5")
-        )
+        locked = read(data, data / f"mined/{part}.json")
         assert set(locked["entries"][:, 0]) <= set(parts[part])
         assert len(locked["entries"]) == getattr(smoke.mine, f"{part}_goals")
         goals = store.state[store.row(locked["entries"][:, 0], locked["entries"][:, 1] + 25)]
@@ -72,11 +75,8 @@ def test_manifests_come_from_their_own_part_and_stay_inside_episodes(data, smoke
     ("change", "message"),
     [
         (lambda m: m["entries"][0].__setitem__(1, 10_000), "not the locked ones"),
-        (
-            lambda m: m.update(relock(m, [[0, 10_000]])),
-            r"start 10000 of episode 0 .* points past the episode's \d+ rows",
-        ),
-        (lambda m: m.update(relock(m, [[77, 0]])), "episode 77 does not exist"),
+        (lambda m: m.update(relock([[0, 10_000]])), r"start 10000 of episode 0 .* points past the episode's \d+ rows"),
+        (lambda m: m.update(relock([[77, 0]])), "episode 77 does not exist"),
         (lambda m: m.update(data_sha256="0"), "drawn from other data"),
         (lambda m: m.update(env="cube"), "is for cube with goal offset 25, expected two_room"),
         (lambda m: m.pop("entries"), "not a manifest: entries missing"),
@@ -87,16 +87,10 @@ def test_a_manifest_that_does_not_fit_is_refused(data, tmp_path, change, message
     change(locked)
     (tmp_path / "test.json").write_text(json.dumps(locked))
     with pytest.raises(UserError, match=message):
-        manifest.read(
-            tmp_path / "test.json",
-            "two_room",
-            Store(data / "episodes.h5").length,
-            25,
-            sha256_of_input(data / "episodes.h5"),
-        )
+        read(data, tmp_path / "test.json")
 
 
-def relock(_, entries):
+def relock(entries):
     return {"entries": entries, "trivial": [False], "sha256_of_lines": manifest.lines_sha256(np.array(entries))}
 
 

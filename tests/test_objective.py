@@ -16,7 +16,8 @@ from tdjepa.objective import prediction
 from tdjepa.objective.methods import Batch, objective
 from tdjepa.objective.sigreg import directions, knots, plain, sigreg
 from tdjepa.objective.temporal import all_pairs, draw_pairs, one_pair, pair_weights, strangers
-from tdjepa.planning.rollout import rollout as planned
+from tdjepa.planning.rollout import Rollout
+from tdjepa.tools.bench.plan import awake
 
 
 def numpy_sigreg(z, a, knots=17):
@@ -100,7 +101,7 @@ def test_all_pairs_is_the_mean_of_one_pair_over_many_draws():
 
 @pytest.mark.parametrize("head", [MRN, Symmetric])
 def test_all_pairs_is_every_pair_in_turn_value_and_gradient(head):
-    head = head(Head(hidden=8, features=4), 3).double()
+    head = head(Head(hidden=8, features=4, budgets=5), 3).double()
     z = torch.randn(6, 5, 3, dtype=torch.float64, requires_grad=True)
     other, weights = strangers(6, np.random.default_rng(0)), pair_weights(5)
     one_by_one = 0
@@ -154,7 +155,7 @@ def test_rollout_loss_is_the_planners_rollout(smoke):
     z, blocks = torch.randn(1, 8, smoke.model.latent), torch.randn(1, 7, 10)
     with torch.no_grad():
         c = model.action_encoder(blocks)
-        imagined = planned(model, z[0, :3], blocks[0, :2], blocks[:, 2:])  # (1, 5, D)
+        imagined = Rollout(model)(z[0, :3], blocks[0, :2], blocks[:, 2:]).transpose(0, 1)  # (1, 5, D)
         z_hat = Batch(model, smoke.methods["tdjepa"], z, c, 0, 0, 1).rollout(5)
         for horizons in ((5,), (1, 3, 5)):
             loss = prediction.rollout(z_hat, z[:, 3:], horizons)
@@ -206,31 +207,29 @@ def test_the_curriculum_of_horizons():
 
 # Where the gradient goes: parts of the model, and frames of the window (3 of context, 5 after it).
 ENCODE, PREDICT = {"encoder", "projector"}, {"action_encoder", "predictor", "pred_projector"}
+OPEN, TEMPORAL = {"horizon": 1, "curriculum": 1}, {"margin": 9.0, "negatives": True, "pairs": "all"}
+BUDGET = {"horizon": 5, "predicted": 0.5, "predicted_hard": 0.5, "terminal": 1.0, "terminal_predicted": 0.5}
+NO_BUDGET = dict.fromkeys(BUDGET, 0.0) | {"horizon": 5}
 FLOWS = {
     "one_step": ("none", {"targets": "detached"}, ENCODE | PREDICT, {0, 1, 2}),
     "one_step, attached": ("none", {"targets": "attached"}, ENCODE | PREDICT, {0, 1, 2, 3}),
     "rollout": ("none", {"horizons": [5]}, ENCODE | PREDICT, {0, 1, 2}),
-    "open_loop": ("none", {"horizon": 1, "curriculum": 1, "targets": "detached"}, ENCODE | PREDICT, {0, 1, 2}),
-    "open_loop, attached": (
-        "none",
-        {"horizon": 1, "curriculum": 1, "targets": "attached"},
-        ENCODE | PREDICT,
-        {0, 1, 2, 3},
-    ),
-    "temporal": ("mrn", {"margin": 9.0, "negatives": True, "pairs": "all"}, ENCODE | {"head"}, set(range(8))),
-    "temporal, symmetric": (
-        *("symmetric", {"margin": 9.0, "negatives": True, "pairs": "all"}, ENCODE | {"head"}, set(range(8))),
-    ),
+    "open_loop": ("none", OPEN | {"targets": "detached"}, ENCODE | PREDICT, {0, 1, 2}),
+    "open_loop, attached": ("none", OPEN | {"targets": "attached"}, ENCODE | PREDICT, {0, 1, 2, 3}),
+    "temporal": ("mrn", TEMPORAL, ENCODE | {"head"}, set(range(8))),
+    "temporal, symmetric": ("symmetric", TEMPORAL, ENCODE | {"head"}, set(range(8))),
     "pair_reachability": ("reachability", {"horizon": 5}, ENCODE | {"head"}, set(range(8))),
     "budget_reachability": (
         "budget_reachability",
-        {"horizon": 5, "predicted": 0.0, "predicted_hard": 0.0, "terminal": 0.0, "terminal_predicted": 0.0},
-        *(ENCODE | {"head"}, {2, 3, 4, 5, 6, 7}),
+        dict.fromkeys(BUDGET, 0.0) | {"horizon": 5},
+        ENCODE | {"head"},
+        {*range(2, 8)},
     ),
     "budget_reachability, predicted": (
         "budget_reachability",
-        {"horizon": 5, "predicted": 0.5, "predicted_hard": 0.5, "terminal": 1.0, "terminal_predicted": 0.5},
-        *(ENCODE | PREDICT | {"head"}, set(range(8))),
+        BUDGET | {"horizon": 5},
+        ENCODE | PREDICT | {"head"},
+        {*range(8)},
     ),
     "sigreg": ("none", {"directions": 16, "knots": 17}, ENCODE, set(range(8))),
 }
@@ -248,17 +247,5 @@ def test_gradients_reach_these_parts_and_frames_and_no_others(smoke, case):
     (of_z,) = torch.autograd.grad(loss, z, retain_graph=True)
     assert {t for t in range(8) if of_z[:, t].abs().max() > 0} == frames
     loss.backward()
-    reached = {
-        name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().max() > 0
-    }
-    assert reached == parts
-
-
-def awake(model):
-    """AdaLN-zero starts as the identity, through which the actions have no effect."""
-    with torch.no_grad(), torch.random.fork_rng():
-        torch.manual_seed(0)
-        for block in model.predictor.blocks:
-            block.modulation[1].weight.normal_(std=0.2)
-            block.modulation[1].bias.normal_(std=0.2)
-    return model
+    moved = [name for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().max() > 0]
+    assert {name.split(".")[0] for name in moved} == parts
