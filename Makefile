@@ -52,8 +52,8 @@ endif
 	@echo "$(CURDIR)" > $@
 
 # setuptools comes from the lock, so building the package fetches nothing.
-.venv/.package: .venv/.packages pyproject.toml requirements.in
-	@$(py) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+.venv/.package: .venv/.packages pyproject.toml workflow/pyproject.toml requirements.in
+	@$(py) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . -e ./workflow
 	@touch $@
 
 # Stops before the long work, not after it: no LaTeX, no paper.
@@ -95,4 +95,4 @@ clean:
 	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf .venv src/tdjepa.egg-info
+	rm -rf .venv src/tdjepa.egg-info workflow/tdjepa_workflow.egg-info

@@ -38,13 +38,20 @@ for phase in PHASES:
             f"{phase}_all: complete"
 
 
-# What is measured beside success, each by its name (docs/diagnostics.md).
+# What is measured beside success, each by its name (docs/diagnostics.md): the steps of the phase evaluate, each sweep by
+# itself,
 MEASURED = {
-    "alignment": FILES.all_pairs(),
-    "probe": FILES.all_probes(),
-    "ceiling": FILES.all_ceilings(),
-    "sweep": FILES.all_sweeps(),
-    **{f"sweep_{name}": FILES.all_sweeps(name) for name, *_ in FILES.sweeps()},
+    "alignment": FILES.all("pairs"),
+    **{
+        step.name: FILES.all(*step.gives)
+        for step in STEPS.values()
+        if step.phase == "evaluate" and step.name not in PHASES
+    },
+    **{
+        f"sweep_{name}": files
+        for name in P.evaluate.sweeps
+        if (files := FILES.all("sweep", sweep=name))
+    },
 }
 # and what of the report is a query on them, by the table or figure that shows it
 SHOWN = ("calibration", "epoch_curve", "phases", "geometry", "disagreement")

@@ -91,6 +91,7 @@ class Clone:
             "DVC_SITE_CACHE_DIR": str(self.path.parent / "dvc"),
             "GIT_CONFIG_GLOBAL": os.devnull,
             **{f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            "PYTHONPATH": f"{self.path / 'src'}{os.pathsep}{self.path / 'workflow'}",
             **self.settings,
         }
 

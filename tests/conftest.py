@@ -1,7 +1,6 @@
 """What the tests share, made once: the project's folder, one tiny data set, one tiny training, one run of the pipeline."""
 
 import os
-import sys
 import threading
 from pathlib import Path
 
@@ -15,7 +14,6 @@ tqdm.set_lock(threading.RLock())
 tqdm.monitor_interval = 0  # no thread: forks are made here
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "workflow"))
 
 
 def pytest_sessionfinish(session):

@@ -23,7 +23,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import phases
 from children import Child
 from conftest import ROOT
 from readers import open_each, read_rows, use_episodes
@@ -37,6 +36,7 @@ from tdjepa.data import store
 from tdjepa.data.chunked import create_chunked
 from tdjepa.evidence import rows
 from tdjepa.mining import manifest, split
+from tdjepa_workflow import files as phases
 
 FILES = 1000  # damaged ones of each kind
 MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

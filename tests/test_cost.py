@@ -2,7 +2,6 @@
 
 import pytest
 
-import phases
 from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
@@ -11,6 +10,7 @@ from tdjepa.config.params import Params
 from tdjepa.config.slices import train_slice
 from tdjepa.tools import cost
 from tdjepa.tools import time_spent as spent
+from tdjepa_workflow import files as phases
 
 
 def flop(p: Params, kind: str) -> float:

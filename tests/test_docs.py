@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-import diagram
 from conftest import ROOT
 from tdjepa.cli import argument_parser
+from tdjepa_workflow import rule_graph as diagram
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
@@ -115,4 +115,6 @@ def test_symbols_name_parameters_that_there_are(smoke):
 def test_the_diagram_is_drawn_from_the_workflow(monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PYTHONPATH", "src")
-    assert (ROOT / diagram.FILE).read_text() == diagram.svg(diagram.rule_graph()), "run: python workflow/diagram.py"
+    assert (ROOT / diagram.FILE).read_text() == diagram.svg(diagram.rule_graph()), (
+        "run: python -m tdjepa_workflow.rule_graph"
+    )

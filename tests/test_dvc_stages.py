@@ -2,11 +2,7 @@
 
 from snakemake.persistence.file import FilePersistence
 
-import dvc_stages
-import phases
-import provenance
 from conftest import ROOT
-from sources import sources
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.records.methods import Recipe, When
@@ -22,6 +18,10 @@ from tdjepa.config.slices import (
     train_slice,
 )
 from tdjepa.report import figures, tables
+from tdjepa_workflow import dvc as dvc_stages
+from tdjepa_workflow import files as phases
+from tdjepa_workflow import provenance
+from tdjepa_workflow.sources import sources
 
 
 def dependence(p: Params) -> dict[str, list]:
@@ -67,7 +67,7 @@ def changed(p: Params) -> dict[str, Params]:
 
 def test_committed_stages_are_the_generated_ones(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert (ROOT / "dvc.yaml").read_text() == dvc_stages.text(), "run: python workflow/dvc_stages.py"
+    assert (ROOT / "dvc.yaml").read_text() == dvc_stages.text(), "run: python -m tdjepa_workflow.dvc"
 
 
 def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):

@@ -29,7 +29,7 @@ def apply(diff: str, clone: Clone) -> None:
 
 
 def shell(clone: Clone, text: str) -> str:
-    return clone.run("bash", "-ec", f"export PYTHONPATH=src\n{text}")
+    return clone.run("bash", "-ec", text)
 
 
 @pytest.mark.pipeline

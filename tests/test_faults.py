@@ -14,7 +14,6 @@ import time
 
 import pytest
 
-import announce
 from children import LIMIT, Child
 from clone import Clone
 from tdjepa.base import snapshot
@@ -25,6 +24,7 @@ from tdjepa.base.streams import stream
 from tdjepa.cli import main
 from tdjepa.config.slices import collect_slice, slice_json, train_slice
 from tdjepa.steps import train as training
+from tdjepa_workflow import announce
 
 REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 TRAINED = ["--method", "lewm"]
@@ -225,11 +225,12 @@ def test_a_project_that_may_not_be_written(name, tmp_path):
     folder = tmp_path / name
     folder.mkdir(exist_ok=True)
     folder.chmod(0o555)
-    code = "import locks; from types import SimpleNamespace as N; locks.hold(N(output_settings=N(dryrun=False)))"
+    code = "from types import SimpleNamespace as N; from tdjepa_workflow.locks import hold; "
+    code += "hold(N(output_settings=N(dryrun=False)))"
     done = subprocess.run(
         without_privileges([sys.executable, "-c", code]),
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.path.dirname(announce.__file__)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         timeout=LIMIT,

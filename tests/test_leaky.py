@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 import torch
 
-import phases
 from conftest import ROOT
 from synthetic import outcomes, write, write_episodes
 from tdjepa.base.errors import UserError
@@ -21,6 +20,7 @@ from tdjepa.model import checkpoint
 from tdjepa.report import inputs, tables
 from tdjepa.report.summary import markdown
 from tdjepa.steps import train as training
+from tdjepa_workflow import files as phases
 
 PARTS = {"train": [1, 3, 4, 8, 9, 11], "validation": [0, 5, 7], "test": [2, 6, 10]}
 TWINS = {"tdjepa": "tdjepa_leaky", "lewm": "lewm_leaky"}

@@ -5,7 +5,6 @@ import csv
 import pytest
 import torch
 
-import phases
 from conftest import ROOT
 from tdjepa.base.artefacts import card_path, read_json, sha256
 from tdjepa.base.errors import UserError
@@ -18,6 +17,7 @@ from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
 from tdjepa.objective.methods import TERMS
 from tdjepa.steps import train as training
+from tdjepa_workflow import files as phases
 
 ABLATIONS = {
     "tdjepa_symmetric_head": ("head",),

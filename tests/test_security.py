@@ -15,12 +15,12 @@ import zipfile
 
 import pytest
 
-import announce
 from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.cli import main
 from tdjepa.config.load import load, resolve
 from tdjepa.config.yaml_file import read_yaml
+from tdjepa_workflow import announce
 
 FORBIDDEN = {
     *(

@@ -1,19 +1,28 @@
 # For the files beside this one: the checked parameters, the files of each phase, the slice of a job, the sources of a verb.
 import os
 import sys
+from importlib.util import find_spec
 
 from snakemake.utils import validate
 
-sys.path.insert(0, os.path.join(workflow.basedir, "workflow"))
-sys.path.insert(0, os.path.join(workflow.basedir, "src"))
-import announce
-import locks
-import looks
-import phases
-import provenance
-from sources import LEDGER, sources, texts
-from tdjepa import layout, params as tdjepa_params
-from tdjepa.base.artefacts import card_path
+for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
+    found = find_spec(package)
+    wanted = os.path.join(workflow.basedir, folder, package)
+    if not found or not os.path.samefile(os.path.dirname(found.origin), wanted):
+        print(
+            f"tdjepa: Python finds {os.path.dirname(found.origin) if found else 'no'} {package}, not {wanted};",
+            f"run `make setup` in {workflow.basedir} and use its .venv, or set PYTHONPATH=src:workflow",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(2)
+
+from tdjepa.config.records.base import ENVS
+from tdjepa.steps.paths import card
+from tdjepa.steps.registry import STEPS
+from tdjepa_workflow import announce, locks, patches, provenance
+from tdjepa_workflow.files import Files, ancients
+from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts
 
 announce.readable("params.yaml")
 
@@ -24,7 +33,7 @@ configfile: "params.yaml"
 P = announce.parameters(config)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 S = P.scale
-FILES = phases.Files(P)
+FILES = Files(P)
 PHASES = FILES.phases()
 
 # Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever
@@ -33,15 +42,15 @@ shell.prefix(announce.job_prefix(workflow.basedir, P.runtime.job_minutes))
 
 
 wildcard_constraints:
-    env="|".join(tdjepa_params.ENVS),
+    env="|".join(ENVS),
     method="|".join(P.methods_run),
     seed=r"\d+",
     sweep="|".join(P.evaluate.sweeps),
 
 
-def job(make):
+def job(step):
     """The slice of one job as ONE canonical string: Snakemake compares the set of values without their names."""
-    return lambda wildcards: tdjepa_params.slice_json(make(wildcards))
+    return lambda wildcards: slice_of(P, step, wildcards)
 
 
 if workflow.is_main_process:
@@ -49,12 +58,12 @@ if workflow.is_main_process:
     if locks.hold(workflow):
         announce.written(provenance.reconcile, PHASES, S)
 elif workflow.remote_exec:
-    provenance.record_at_exit(workflow)
+    patches.record_at_exit(workflow)
 
 
 onstart:
     locks.describe(workflow)
-    looks.one_at_a_time(workflow.scheduler)
+    patches.one_look_at_a_time(workflow.scheduler)
     announce.start(P, workflow)
 
 

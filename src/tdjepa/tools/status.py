@@ -63,7 +63,7 @@ def run(params: Params) -> None:
 
 
 def alive() -> bool:
-    """Every run on this machine holds a lock on that file (workflow/locks.py)."""
+    """Every run on this machine holds a lock on that file (workflow/tdjepa_workflow/locks.py)."""
     try:
         with open(SNAKEMAKE / "alive") as f:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,13 +14,11 @@ the file goes: an output of this content was made by this record.
 output that neither knows (a killed coordinator, a file changed by hand) loses its record and gets a time stamp older than
 any input, so its job runs again. And an input whose content is not what its consumer recorded gets a new time stamp.
 
-`record_at_exit`, in a job on a cluster, writes its record from there, so that a night's work outlives its coordinator.
+`patches.record_at_exit`, in a job on a cluster, writes its record from there, so that a night's work outlives its coordinator.
 
 The record format is Snakemake's own and private: the version is pinned, and tests/test_workflow.py runs all of this.
 """
 
-import asyncio
-import atexit
 import base64
 import functools
 import hashlib
@@ -29,8 +27,6 @@ import os
 import shutil
 import time
 from pathlib import Path
-
-from snakemake_interface_executor_plugins.settings import ExecMode
 
 SNAKEMAKE = Path(".snakemake")
 STATE = SNAKEMAKE / "provenance.json"  # digest of each provenance file as we last wrote or read it
@@ -73,17 +69,6 @@ def reconcile(phases: Phases, scale: str) -> None:
         _set_time(output, 1)
     _renew_changed_inputs(known, set(unknown))
     export(phases, scale)
-
-
-def record_at_exit(workflow) -> None:
-    """When this process ends: after Snakemake has given the outputs of the job their last time stamps."""
-
-    def write():
-        workflow.workflow_settings.exec_mode = ExecMode.DEFAULT  # in which Snakemake writes records
-        for job in workflow.dag.finished_jobs if workflow.dag else ():
-            asyncio.run(workflow.persistence.finished(job))
-
-    atexit.register(write)
 
 
 def _leave_the_future(phases: Phases) -> None:

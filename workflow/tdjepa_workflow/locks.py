@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from announce import say, written
+from tdjepa_workflow.announce import say, written
 
 LOCKS = Path(".snakemake/locks")
 ALIVE = Path(".snakemake/alive")

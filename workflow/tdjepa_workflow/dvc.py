@@ -1,19 +1,16 @@
-"""Writes dvc.yaml: one coarse stage a phase. Run it again when a test says so:  python workflow/dvc_stages.py
+"""Writes dvc.yaml: one coarse stage a phase. Run it again when a test says so:  python -m tdjepa_workflow.dvc
 
 The Snakefile is the only DAG. A stage asks Snakemake for its phase and watches whatever could make Snakemake run a job of
 it, or a little more: then Snakemake finds nothing to do. What it must never do is to watch less.
 """
 
-import sys
 from pathlib import Path
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
-
-from phases import PHASES
-from sources import LEDGER, sources, texts
 from tdjepa.config.records.base import ENVS
+from tdjepa_workflow.files import PHASES
+from tdjepa_workflow.sources import LEDGER, sources, texts
 
 SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
     "collect": ("envs", "collect", "fetch", "mine"),
@@ -68,7 +65,7 @@ IN_GIT = {EVIDENCE, REPORT}  # small text and figures: Git shows how a table cha
 
 CURVES = [f"results/${{scale}}/train/two_room/{method}/3072" for method in ("tdjepa", "lewm")]  # that `dvc plots` shows
 HEADER = """\
-# Written by workflow/dvc_stages.py. One stage a phase; the DAG is the Snakefile's, which finds out the jobs of a phase.
+# Written by workflow/tdjepa_workflow/dvc.py. One stage a phase; the DAG is the Snakefile's, which finds out the jobs of a phase.
 # `persist` leaves what need not be made again. SNAKEMAKE_PROFILE=<folder> dvc repro sends the jobs to a cluster: the
 # commands, and so dvc.lock, stay the same.
 """
@@ -76,7 +73,7 @@ HEADER = """\
 
 def stage(phase: str) -> dict:
     code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(TEXTS.get(phase, ()))
-    rules = ["workflow/phases.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
+    rules = ["workflow/tdjepa_workflow/files.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
     sections = SECTIONS[phase]
     rules += ["workflow/expected_seconds.yaml"] if phase == "page" else []
     return {

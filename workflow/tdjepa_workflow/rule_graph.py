@@ -1,4 +1,4 @@
-"""Draws docs/dag.svg from Snakemake's own rule graph. Run it again when a test says so:  python workflow/diagram.py
+"""Draws docs/dag.svg from Snakemake's own rule graph. Run it again when a test says so:  python -m tdjepa_workflow.rule_graph
 
 A box is a rule with its DVC stage, an arrow means "needs"; arrows that follow from others are left out.
 """
@@ -7,7 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from phases import PHASES
+from tdjepa_workflow.files import PHASES
 
 FILE = Path("docs/dag.svg")
 WIDTH, HEIGHT, GAP_X, GAP_Y = 92, 34, 44, 16  # of a box, and between boxes
@@ -85,7 +85,7 @@ def svg(needs: Graph) -> str:
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
             ' font-family="sans-serif" text-anchor="middle">',
-            "<!-- made by workflow/diagram.py -->",
+            "<!-- made by workflow/tdjepa_workflow/rule_graph.py -->",
             '<defs><marker id="tip" markerWidth="7" markerHeight="6" refX="7" refY="3" orient="auto">'
             '<path d="M0,0 L7,3 L0,6 z" fill="#555"/></marker></defs>',
             f'<rect width="{width}" height="{height}" fill="white"/>',
