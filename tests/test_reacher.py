@@ -51,8 +51,7 @@ def match(library_env, state):
 
 def test_the_model_is_the_librarys(library_env):
     ours, theirs = reacher.model(), library_env.env.physics.model.ptr
-    target = ours.geom("target").id
-    others = np.arange(ours.ngeom) != target  # which the library moves at every reset; nobody sees or touches it
+    others = np.arange(ours.ngeom) != ours.geom("target").id  # which the library moves; nobody sees or touches it
     for name in [name for name in dir(ours) if isinstance(getattr(ours, name), np.ndarray)]:
         a, b = getattr(ours, name), getattr(theirs, name)
         if name == "geom_pos":

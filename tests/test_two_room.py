@@ -60,9 +60,8 @@ def test_random_walks_hit_walls_and_doors_as_in_the_library(library_env):
 @pytest.mark.parametrize("size", [32, 64, 224])
 def test_frames_are_the_librarys_to_a_grey_level_or_two(library_env, size):
     rng = np.random.default_rng(1)
-    positions = np.concatenate(
-        [rng.uniform(14, 209, (60, 2)), [[21, 21], [203, 203], [112, 49], [100, 49], [124, 112], [99.5, 30]]]
-    ).astype(np.float32)
+    corners = [[21, 21], [203, 203], [112, 49], [100, 49], [124, 112], [99.5, 30]]
+    positions = np.concatenate([rng.uniform(14, 209, (60, 2)), corners]).astype(np.float32)
     worst, mean = 0, []
     for position, frame in zip(positions, two_room.Renderer(size)(positions), strict=True):
         library_env._set_state(position)

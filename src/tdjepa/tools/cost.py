@@ -137,8 +137,9 @@ def flop_of_a_candidate(model: Model, image_size: int, frameskip: int, horizon: 
         from tdjepa.planning.rollout import Rollout
 
         block = frameskip * ACTION
-        imagine = Rollout(build(model, "mrn", image_size, block, 0).eval().requires_grad_(False))
-        return lambda: imagine(torch.zeros(1, model.latent), torch.zeros(0, block), torch.zeros(10, horizon, block))
+        world = build(model, "mrn", image_size, block, 0).eval().requires_grad_(False)
+        start, candidates = (torch.zeros(1, model.latent), torch.zeros(0, block)), torch.zeros(10, horizon, block)
+        return lambda: Rollout(world)(*start, candidates)
 
     return _once((model, image_size, frameskip, horizon), rollout) / 10
 
