@@ -3,6 +3,7 @@
 So an edited file reruns its consumers and no others (checksums: `touch` does nothing).
 """
 
+from functools import cache
 from pathlib import Path
 
 from tdjepa.base.source_files import closure
@@ -28,9 +29,10 @@ VERBS = {  # verb -> the module that does its work
 }
 
 
-def sources(verb: str, *envs: str) -> list[str]:
+@cache  # hundreds of jobs share a few lists
+def sources(verb: str, *envs: str) -> tuple[str, ...]:
     """Paths of the verb's module and of all tdjepa modules it imports, as the rules of this folder name them."""
-    return [str(path) for path in closure(VERBS[verb], envs, Path("src"))]
+    return tuple(str(path) for path in closure(VERBS[verb], envs, Path("src")))
 
 
 LEDGER = "paper/claims.yaml"
