@@ -91,7 +91,7 @@ lint: setup
 	$(run) .ci/snakemake_lint.py
 
 clean:
-	rm -rf data/smoke results/smoke build .pytest_cache .ruff_cache .hypothesis .snakemake/log
+	rm -rf data/smoke results/smoke build .pytest_cache .ruff_cache .hypothesis .snakemake/log .snakemake/tdjepa
 	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

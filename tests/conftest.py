@@ -14,6 +14,8 @@ tqdm.set_lock(threading.RLock())
 tqdm.monitor_interval = 0  # no thread: forks are made here
 
 ROOT = Path(__file__).resolve().parent.parent
+# what tests start runs the code of this folder, like the tests themselves (pyproject.toml: pythonpath)
+os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("src", "workflow"))
 
 
 def pytest_sessionfinish(session):
