@@ -1,6 +1,7 @@
 """What the tests share, made once: the project's folder, one tiny data set, one tiny training, one run of the pipeline."""
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -91,6 +92,7 @@ def first_run(folder):
 
     clone = Clone.of_project(folder / "first run")
     clone.reduce_smoke()
+    shutil.copy(ROOT / "dvc.lock", clone.path)  # entries of another scale, which stay
     ignored = clone.path / ".gitignore"
     ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales
     clone.run("git", "init", "--quiet")

@@ -79,6 +79,12 @@ def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):
             assert (before[phase] != after[phase]) == (section in sections), f"{phase}: {section}"
 
 
+def test_stages_watch_the_overlays_of_all_scales_that_others_are_like():
+    scales = {"desk": {}, "smoke": {}, "quick": {"like": "desk"}, "quicker": {"like": "quick"}}
+    assert dvc_stages.watched("mine", scales) == ["envs", "mine", "scales.${item}", "scales.desk", "scales.quick"]
+    assert dvc_stages.watched("paper", scales) == []
+
+
 def test_only_environments_are_imported_by_name():
     """Other imports by name would hide a source file from the rules."""
     calls = [
@@ -88,7 +94,7 @@ def test_only_environments_are_imported_by_name():
         if "import_module" in line and "mujoco" not in line  # other packages are no sources of ours
     ]
     # the parts of the report are verbs of their own in sources.py
-    assert {name for name, _ in calls} <= {"envs/base.py", "verbs.py", "render/run.py"}, calls
+    assert {name for name, _ in calls} <= {"envs/base.py", "verbs.py", "report/render.py"}, calls
 
 
 def test_sources_of_a_verb(monkeypatch):
@@ -97,21 +103,20 @@ def test_sources_of_a_verb(monkeypatch):
     assert "src/tdjepa/envs/two_room.py" not in sources("train", "two_room")
     assert "src/tdjepa/evidence/published.yaml" in sources("figures")
     assert "src/tdjepa/evidence/bootstrap.py" in sources("judge")
-    page = {f"src/tdjepa/render/page/page.{kind}" for kind in ("html", "css", "js")}
+    page = {f"src/tdjepa/report/page/page.{kind}" for kind in ("html", "css", "js")}
     assert page <= set(sources("page"))
     assert not page & set(sources("render"))
     assert {"src/tdjepa/steps/train.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
     assert not {
         "src/tdjepa/cli.py",
         "src/tdjepa/verbs.py",
-        "src/tdjepa/params.py",
         "src/tdjepa/steps/evaluate.py",
     } & set(sources("train"))
 
 
 def test_a_caption_is_a_source_of_tables_only(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert "src/tdjepa/render/captions.yaml" in sources("tables")
+    assert "src/tdjepa/report/captions.yaml" in sources("tables")
     for verb in ("figures", "numbers", "render", "judge", "claims"):
         assert not [path for path in sources(verb) if "caption" in path or "tables.py" in path]
 

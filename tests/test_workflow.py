@@ -10,8 +10,10 @@ import subprocess
 
 import psutil
 import pytest
+import yaml
 
-from clone import METHODS, NOTHING, Clone
+from clone import METHODS, NOTHING, ROOT, Clone
+from tdjepa_workflow.files import PHASES
 
 pytestmark = pytest.mark.pipeline
 
@@ -94,6 +96,15 @@ def test_second_run_does_nothing(clone):
     assert UP_TO_DATE in clone.dvc("status")
 
 
+def test_another_scale_leaves_the_lock_of_the_others_alone_and_starts_none_of_them(first_run):
+    clone, _, _ = first_run
+    before, after = (yaml.safe_load((path / "dvc.lock").read_text())["stages"] for path in (ROOT, clone.path))
+    assert before
+    assert {name: content for name, content in after.items() if not name.endswith("@smoke")} == before
+    assert {name for name in after if name.endswith("@smoke")} == {f"{phase}@smoke" for phase in PHASES}
+    assert clone.dvc("stage", "list", "--name-only").split() == [f"{phase}@smoke" for phase in PHASES]
+
+
 def test_nothing_of_the_cache_is_in_git_and_all_of_the_report_is(first_run):
     tracked = first_run[0].run("git", "ls-files", "data", "results").splitlines()
     assert {path.split("/")[2] for path in tracked} == {"evidence", "report"}
@@ -153,8 +164,8 @@ def test_changed_source_reruns_its_consumers(clone):
     for file, jobs in {
         "src/tdjepa/evidence/bootstrap.py": REPORT,
         "src/tdjepa/report/pdf.py": {"paper"},
-        "src/tdjepa/render/page/page.css": {"page"},
-        "src/tdjepa/render/captions.yaml": {"tables", "page", "paper"},
+        "src/tdjepa/report/page/page.css": {"page"},
+        "src/tdjepa/report/captions.yaml": {"tables", "page", "paper"},
         "src/tdjepa/report/pipeline.py": {"figures", "page", "paper"},
         "paper/claims.yaml": {"claims", "page"} | RENDER - {"figures"},
         "paper/main.tex": {"paper"},
