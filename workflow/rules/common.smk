@@ -21,7 +21,14 @@ from tdjepa.base.artefacts import card_path
 from tdjepa.config import slices as tdjepa_params
 from tdjepa.config.records.base import ENVS
 from tdjepa.steps import paths as layout
-from tdjepa_workflow import announce, files as phases, locks, patches, provenance
+from tdjepa_workflow import (
+    announce,
+    files as phases,
+    leftovers,
+    locks,
+    patches,
+    provenance,
+)
 from tdjepa_workflow.sources import LEDGER, sources, texts
 
 announce.readable("params.yaml")
@@ -56,7 +63,11 @@ def job(make):
 if workflow.is_main_process:
     # beside another run it would judge the files that the other one is writing
     if locks.hold(workflow):
+        announce.written(leftovers.bring_back, PHASES, S)
+        if not workflow.output_settings.dryrun:
+            announce.set_aside(announce.written(leftovers.set_aside, PHASES, S), S)
         announce.written(provenance.reconcile, PHASES, S)
+    announce.shadowed(S, keep=not workflow.output_settings.dryrun)
 elif workflow.remote_exec:
     patches.record_at_exit(workflow)
 
