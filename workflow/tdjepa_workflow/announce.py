@@ -46,8 +46,8 @@ def written(work, *arguments):
 def set_aside(files: list[str], scale: str) -> None:
     if files:
         say(
-            f"scale {scale}: no job makes {_count(len(files), 'file')} any more, such as {files[0]}. What no job makes is set "
-            f"aside in results/{scale}/set_aside and data/{scale}/set_aside, and comes back with its method; delete it there."
+            f"scale {scale}: no job makes {_count(len(files), 'file')} any more, such as {files[0]}. They are set aside in "
+            f"results/{scale}/set_aside and data/{scale}/set_aside, and come back with their method; delete them there."
         )
 
 
