@@ -40,11 +40,15 @@ for phase in PHASES:
 
 # What is measured beside success, each by its name (docs/diagnostics.md).
 MEASURED = {
-    "alignment": FILES.all_pairs(),
-    "probe": FILES.all_probes(),
-    "ceiling": FILES.all_ceilings(),
-    "sweep": FILES.all_sweeps(),
-    **{f"sweep_{name}": FILES.all_sweeps(name) for name, *_ in FILES.sweeps()},
+    "alignment": FILES.all("pairs"),
+    "probe": FILES.all("probe"),
+    "ceiling": FILES.all("ceiling"),
+    "sweep": FILES.all("sweep"),
+    **{
+        f"sweep_{name}": files
+        for name in P.evaluate.sweeps
+        if (files := FILES.all("sweep", sweep=name))
+    },
 }
 # and what of the report is a query on them, by the table or figure that shows it
 SHOWN = ("calibration", "epoch_curve", "phases", "geometry", "disagreement")

@@ -9,7 +9,7 @@ from tdjepa.cli import main
 from tdjepa.config.load import load
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.evidence import judge
-from tdjepa.steps import paths as layout
+from tdjepa.steps.paths import path
 from tdjepa.tools import recipes
 
 
@@ -30,9 +30,9 @@ def folder(p, tmp_path, monkeypatch):
             success = [[[solved] * 4] * (2 if epoch == 2 else 1)] * len(seeds)
             frame = outcomes(success, method, cost, epoch, seeds)
             files.append(write(tmp_path / f"{method}_{epoch}.parquet", frame))
-    judge.run(files, layout.evidence("smoke", ""), p.judge)
+    judge.run(files, path("evidence", "smoke"), p.judge)
     for seed, seconds in ((3072, 120.0), (3073, 240.0)):
-        log = tmp_path / layout.log("smoke", f"train_two_room_tdjepa_{seed}")
+        log = tmp_path / path(f"log/train_two_room_tdjepa_{seed}.log", "smoke")
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(f"  loss         0.3\n  seconds      999\n  cpu_seconds  {seconds:.4g}\n  folder       x\n")
     return tmp_path
@@ -42,11 +42,11 @@ def test_the_table_has_success_beside_the_minutes_until_then(p, folder):
     body = {row[1]: row[2:] for row in recipes.run(p).body if row}
     assert body["TD-JEPA, d_ψ"] == ["0.0 @ 1.5", "100.0 @ 3.0", "100.0 (2)"]  # the median of 2 and 4 minutes, by epoch
     assert body["LeWM, ℓ₂"] == ["0.0 @ –", "100.0 @ –", "100.0 (2)"]  # it said nothing of its time
-    assert (folder / layout.recipes("smoke", "success_over_cpu.png")).stat().st_size > 1000
+    assert (folder / path("recipes/success_over_cpu.png", "smoke")).stat().st_size > 1000
 
 
 def test_a_continued_training_counts_the_one_before(p, folder):
-    log = folder / layout.log("smoke", "train_two_room_tdjepa_no_hinge_3072")
+    log = folder / path("log/train_two_room_tdjepa_no_hinge_3072.log", "smoke")
     log.write_text("  cpu_seconds  60\n")
     assert recipes.cpu_minutes(p, "two_room", "tdjepa_no_hinge") == pytest.approx({1: 1.5 + 0.5, 2: 1.5 + 1.0})
 

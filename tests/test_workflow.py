@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from clone import METHODS, NOTHING, ROOT, Clone
-from tdjepa_workflow.files import PHASES
+from tdjepa.steps.registry import PHASES
 
 pytestmark = pytest.mark.pipeline
 

@@ -17,19 +17,11 @@ for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
         )
         os._exit(2)
 
-from tdjepa.base.artefacts import card_path
-from tdjepa.config import slices as tdjepa_params
 from tdjepa.config.records.base import ENVS
-from tdjepa.steps import paths as layout
-from tdjepa_workflow import (
-    announce,
-    files as phases,
-    leftovers,
-    locks,
-    patches,
-    provenance,
-)
-from tdjepa_workflow.sources import LEDGER, sources, texts
+from tdjepa.steps.paths import card
+from tdjepa_workflow import announce, leftovers, locks, patches, provenance
+from tdjepa_workflow.files import Files, ancients
+from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts
 
 announce.readable("params.yaml")
 
@@ -40,7 +32,7 @@ configfile: "params.yaml"
 P = announce.parameters(config)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 S = P.scale
-FILES = phases.Files(P)
+FILES = Files(P)
 PHASES = FILES.phases()
 
 # Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever
@@ -55,9 +47,9 @@ wildcard_constraints:
     sweep="|".join(P.evaluate.sweeps),
 
 
-def job(make):
+def job(step):
     """The slice of one job as ONE canonical string: Snakemake compares the set of values without their names."""
-    return lambda wildcards: tdjepa_params.slice_json(make(wildcards))
+    return lambda wildcards: slice_of(P, step, wildcards)
 
 
 if workflow.is_main_process:

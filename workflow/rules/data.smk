@@ -3,8 +3,8 @@ rule collect:
     input:
         code=lambda w: sources("collect", w.env),
     output:
-        episodes=FILES.episodes,
-        card=FILES.episodes_card,
+        episodes=FILES.one("episodes"),
+        card=FILES.card("episodes"),
     log:
         FILES.log("collect_{env}"),
     benchmark:
@@ -15,7 +15,7 @@ rule collect:
         mem_mb=4000,
         runtime=1440,
     params:
-        slice=job(lambda w: tdjepa_params.collect_slice(P, w.env)),
+        slice=job("collect"),
     message:
         "collect {wildcards.env}"
     shell:
@@ -26,8 +26,8 @@ rule fetch:
     input:
         code=lambda w: sources("fetch", w.env),
     output:
-        episodes=FILES.episodes,
-        card=FILES.episodes_card,
+        episodes=FILES.one("episodes"),
+        card=FILES.card("episodes"),
     log:
         FILES.log("fetch_{env}"),
     wildcard_constraints:
@@ -36,7 +36,7 @@ rule fetch:
         mem_mb=8000,
         runtime=1440,
     params:
-        slice=job(lambda w: tdjepa_params.fetch_slice(P, w.env)),
+        slice=job("fetch"),
     message:
         "fetch {wildcards.env}"
     shell:
@@ -47,17 +47,17 @@ rule fetch:
 
 rule mine:
     input:
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
         code=lambda w: sources("mine", w.env),
     output:
-        [FILES.mined(name) for name in phases.MINED],
+        FILES.gives("mine"),
     log:
         FILES.log("mine_{env}"),
     benchmark:
         FILES.benchmark("mine_{env}")
     params:
-        slice=job(lambda w: tdjepa_params.mine_slice(P, w.env)),
+        slice=job("mine"),
         out=lambda w, output: os.path.dirname(output[0]),
     message:
         "mine {wildcards.env}"

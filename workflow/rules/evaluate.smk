@@ -1,15 +1,15 @@
 # Planning on the locked manifest, the floors, and what the latents know. A checkpoint's costs and plan seeds share a job.
 rule evaluate:
     input:
-        lambda w: FILES.evaluated_checkpoints(w.env, w.method, w.seed),
-        lambda w: FILES.evaluated_cards(w.env, w.method, w.seed),
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        lambda w: ancients(FILES.evaluated(w)),
+        lambda w: map(card, FILES.evaluated(w)),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        manifest=FILES.one("mined", name=f"{P.evaluate.manifest}.json"),
         code=lambda w: sources("evaluate", w.env),
     output:
-        rows=FILES.rows,
-        card=FILES.rows_card,
+        rows=FILES.one("rows"),
+        card=FILES.card("rows"),
     log:
         text=FILES.log("evaluate_{env}_{method}_{seed}"),
         times=FILES.times("evaluate_{env}_{method}_{seed}"),
@@ -19,10 +19,8 @@ rule evaluate:
         mem_mb=4000,
         runtime=60,
     params:
-        slice=job(
-            lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))
-        ),
-        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+        slice=job("evaluate"),
+        checkpoints=FILES.one("training"),
     message:
         "evaluate {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
@@ -33,15 +31,17 @@ rule evaluate:
 # Other planner settings than the protocol's, each a table of evaluate.sweeps: a job a sweep and training.
 rule sweep:
     input:
-        lambda w: FILES.evaluated_checkpoints(w.env, w.method, w.seed, w.sweep),
-        lambda w: FILES.evaluated_cards(w.env, w.method, w.seed, w.sweep),
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        manifest=lambda w: FILES.mined(f"{P.evaluate.sweeps[w.sweep].manifest}.json"),
+        lambda w: ancients(FILES.evaluated(w, w.sweep)),
+        lambda w: map(card, FILES.evaluated(w, w.sweep)),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        manifest=lambda w: FILES.one(
+            "mined", name=f"{P.evaluate.sweeps[w.sweep].manifest}.json"
+        ),
         code=lambda w: sources("evaluate", w.env),
     output:
-        rows=FILES.sweep,
-        card=FILES.sweep_card,
+        rows=FILES.one("sweep"),
+        card=FILES.card("sweep"),
     log:
         text=FILES.log("sweep_{sweep}_{env}_{method}_{seed}"),
         times=FILES.times("sweep_{sweep}_{env}_{method}_{seed}"),
@@ -51,12 +51,8 @@ rule sweep:
         mem_mb=4000,
         runtime=60,
     params:
-        slice=job(
-            lambda w: tdjepa_params.evaluate_slice(
-                P, w.env, w.method, int(w.seed), w.sweep
-            )
-        ),
-        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+        slice=job("sweep"),
+        checkpoints=FILES.one("training"),
     message:
         "sweep {wildcards.sweep} {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
@@ -66,19 +62,19 @@ rule sweep:
 
 rule floors:
     input:
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        manifest=FILES.one("mined", name=f"{P.evaluate.manifest}.json"),
         code=lambda w: sources("evaluate", w.env),
     output:
-        rows=FILES.floors,
-        card=FILES.floors_card,
+        rows=FILES.one("floors"),
+        card=FILES.card("floors"),
     log:
         FILES.log("floors_{env}"),
     benchmark:
         FILES.benchmark("floors_{env}")
     params:
-        slice=job(lambda w: tdjepa_params.evaluate_slice(P, w.env, "floors", 0)),
+        slice=job("floors"),
     message:
         "floors {wildcards.env}"
     shell:
@@ -89,14 +85,14 @@ rule floors:
 # The planner with the true simulator as its model: what better perception and prediction could give at most.
 rule ceiling:
     input:
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        split=FILES.mined("split.json"),
-        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        split=FILES.one("mined", name="split.json"),
+        manifest=FILES.one("mined", name=f"{P.evaluate.manifest}.json"),
         code=lambda w: sources("ceiling", w.env),
     output:
-        rows=FILES.ceiling,
-        card=FILES.ceiling_card,
+        rows=FILES.one("ceiling"),
+        card=FILES.card("ceiling"),
     log:
         FILES.log("ceiling_{env}"),
     benchmark:
@@ -104,7 +100,7 @@ rule ceiling:
     resources:
         runtime=360,
     params:
-        slice=job(lambda w: tdjepa_params.ceiling_slice(P, w.env)),
+        slice=job("ceiling"),
     message:
         "ceiling {wildcards.env}"
     shell:
@@ -114,24 +110,22 @@ rule ceiling:
 
 rule diagnose:
     input:
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        pairs=FILES.mined("pairs.parquet"),
-        checkpoints=ancient(FILES.diagnosed(FILES.checkpoints())),
-        checkpoint_cards=FILES.diagnosed(FILES.checkpoint_cards()),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        pairs=FILES.one("mined", name="pairs.parquet"),
+        checkpoints=ancients(FILES.diagnosed()),
+        checkpoint_cards=map(card, FILES.diagnosed()),
         code=lambda w: sources("diagnose", w.env),
     output:
-        pairs=FILES.diagnostic("pairs.parquet"),
-        card=FILES.diagnostic("pairs.card.json"),
-        aliasing=FILES.diagnostic("aliasing.json"),
+        pairs=FILES.one("pairs"),
+        card=FILES.card("pairs"),
+        aliasing=FILES.one("aliasing"),
     log:
         FILES.log("diagnose_{env}_{method}_{seed}"),
     benchmark:
         FILES.benchmark("diagnose_{env}_{method}_{seed}")
     params:
-        slice=job(
-            lambda w: tdjepa_params.diagnose_slice(P, w.env, w.method, int(w.seed))
-        ),
+        slice=job("diagnose"),
     message:
         "diagnose {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
@@ -142,20 +136,20 @@ rule diagnose:
 # Is the true state in the latent, and is it still there after imagined steps?
 rule probe:
     input:
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        split=FILES.mined("split.json"),
-        checkpoint=ancient(FILES.last_checkpoint),
-        checkpoint_card=FILES.last_card,
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        split=FILES.one("mined", name="split.json"),
+        checkpoint=ancient(FILES.one("checkpoint", epoch=P.train.epochs)),
+        checkpoint_card=FILES.card("checkpoint", epoch=P.train.epochs),
         code=lambda w: sources("probe", w.env),
     output:
-        FILES.diagnostic("probe.json"),
+        FILES.one("probe"),
     log:
         FILES.log("probe_{env}_{method}_{seed}"),
     benchmark:
         FILES.benchmark("probe_{env}_{method}_{seed}")
     params:
-        slice=job(lambda w: tdjepa_params.probe_slice(P, w.env, w.method, int(w.seed))),
+        slice=job("probe"),
     message:
         "probe {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:

@@ -10,7 +10,7 @@ rule page:
     log:
         FILES.log("page"),
     params:
-        slice=job(lambda w: P),
+        slice=job("page"),
     message:
         "page"
     shell:

@@ -9,24 +9,22 @@ rule pictures:
 
 rule picture:
     input:
-        lambda w: FILES.evaluated_checkpoints(w.env, w.method, w.seed),
-        lambda w: FILES.evaluated_cards(w.env, w.method, w.seed),
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        manifest=FILES.mined(f"{P.evaluate.manifest}.json"),
+        lambda w: ancients(FILES.evaluated(w)),
+        lambda w: map(card, FILES.evaluated(w)),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        manifest=FILES.one("mined", name=f"{P.evaluate.manifest}.json"),
         code=lambda w: sources("picture", w.env),
     output:
-        FILES.picture("{cost}_{pair}.gif"),
+        FILES.one("picture", name="{cost}_{pair}.gif"),
     log:
         FILES.log("picture_{env}_{method}_{seed}_{cost}_{pair}"),
     wildcard_constraints:
         cost="[a-z0-9_]+",
         pair=r"\d+",
     params:
-        slice=job(
-            lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))
-        ),
-        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+        slice=job("picture"),
+        checkpoints=FILES.one("training"),
     message:
         "picture {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
@@ -37,19 +35,17 @@ rule picture:
 
 rule landscape:
     input:
-        checkpoint=ancient(FILES.last_checkpoint),
-        card=FILES.last_card,
+        checkpoint=ancient(FILES.one("checkpoint", epoch=P.train.epochs)),
+        card=FILES.card("checkpoint", epoch=P.train.epochs),
         code=lambda w: sources("picture", w.env),
     output:
-        pdf=FILES.picture("landscape.pdf"),
-        png=FILES.picture("landscape.png"),
+        pdf=FILES.one("picture", name="landscape.pdf"),
+        png=FILES.one("picture", name="landscape.png"),
     log:
         FILES.log("landscape_{env}_{method}_{seed}"),
     params:
-        slice=job(
-            lambda w: tdjepa_params.evaluate_slice(P, w.env, w.method, int(w.seed))
-        ),
-        checkpoints=lambda w: layout.training(S, w.env, w.method, w.seed),
+        slice=job("landscape"),
+        checkpoints=FILES.one("training"),
     message:
         "landscape {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:

@@ -1,32 +1,32 @@
 # From rows to statistics, verdicts, tables, figures and the PDF. What the page and the report are made of:
 RESULTS = [
     PHASES["judge"],
-    ancient(FILES.all_rows()),
-    FILES.all_rows_cards(),
-    FILES.all_pairs(),
-    FILES.all_pairs_cards(),
-    FILES.all_aliasing(),
-    FILES.all_probes(),
-    FILES.all_curves(),
-    FILES.all_episode_cards(),
+    ancient(FILES.rows()),
+    FILES.rows_cards(),
+    ancients(FILES.all("pairs")),
+    FILES.cards("pairs"),
+    FILES.all("aliasing"),
+    FILES.all("probe"),
+    FILES.all("curve"),
+    FILES.cards("episodes"),
 ]
 
 
 rule judge:
     input:
-        rows=ancient(FILES.all_rows()),
-        cards=FILES.all_rows_cards(),
-        pairs=FILES.all_pairs(),
-        pairs_cards=FILES.all_pairs_cards(),
+        rows=ancient(FILES.rows()),
+        cards=FILES.rows_cards(),
+        pairs=ancients(FILES.all("pairs")),
+        pairs_cards=FILES.cards("pairs"),
         code=sources("judge", *P.envs),
     output:
-        [FILES.evidence(name) for name in ("stats.json", "cells.csv", "metrics.json")],
+        FILES.gives("judge"),
     log:
         FILES.log("judge"),
     benchmark:
         FILES.benchmark("judge")
     params:
-        slice=job(lambda w: P.judge),
+        slice=job("judge"),
         out=lambda w, output: os.path.dirname(output[0]),
     message:
         "judge"
@@ -37,20 +37,20 @@ rule judge:
 
 rule claims:
     input:
-        rows=ancient(FILES.all_rows()),
-        cards=FILES.all_rows_cards(),
-        pairs=FILES.all_pairs(),
-        pairs_cards=FILES.all_pairs_cards(),
+        rows=ancient(FILES.rows()),
+        cards=FILES.rows_cards(),
+        pairs=ancients(FILES.all("pairs")),
+        pairs_cards=FILES.cards("pairs"),
         ledger=LEDGER,
         code=sources("claims", *P.envs),
     output:
-        FILES.evidence("claims.json"),
+        FILES.one("evidence/claims.json"),
     log:
         FILES.log("claims"),
     benchmark:
         FILES.benchmark("claims")
     params:
-        slice=job(lambda w: P.judge),
+        slice=job("claims"),
         seed=P.train_seeds[0],
         out=lambda w, output: os.path.dirname(output[0]),
     message:
@@ -64,17 +64,17 @@ rule claims:
 rule tables:
     input:
         PHASES["judge"],
-        FILES.all_probes(),
-        FILES.all_episode_cards(),
-        code=sources("tables", *P.envs) + sources("render", *P.envs),
+        FILES.all("probe"),
+        FILES.cards("episodes"),
+        code=sources("tables", *P.envs),
     output:
-        FILES.report("tables"),
+        FILES.gives("tables"),
     log:
         FILES.log("tables"),
     benchmark:
         FILES.benchmark("tables")
     params:
-        slice=job(lambda w: P),
+        slice=job("tables"),
     message:
         "tables"
     shell:
@@ -83,20 +83,20 @@ rule tables:
 
 rule figures:
     input:
-        FILES.evidence("stats.json"),
-        FILES.all_pairs(),
-        FILES.all_pairs_cards(),
-        FILES.all_aliasing(),
-        FILES.all_curves(),
-        code=sources("figures", *P.envs) + sources("render", *P.envs),
+        FILES.one("evidence/stats.json"),
+        ancients(FILES.all("pairs")),
+        FILES.cards("pairs"),
+        FILES.all("aliasing"),
+        FILES.all("curve"),
+        code=sources("figures", *P.envs),
     output:
-        FILES.report("figures"),
+        FILES.gives("figures"),
     log:
         FILES.log("figures"),
     benchmark:
         FILES.benchmark("figures")
     params:
-        slice=job(lambda w: P),
+        slice=job("figures"),
     message:
         "figures"
     shell:
@@ -106,17 +106,17 @@ rule figures:
 rule numbers:
     input:
         PHASES["judge"],
-        FILES.all_aliasing(),
-        FILES.all_episode_cards(),
-        code=sources("numbers", *P.envs) + sources("render", *P.envs),
+        FILES.all("aliasing"),
+        FILES.cards("episodes"),
+        code=sources("numbers", *P.envs),
     output:
-        FILES.report("numbers"),
+        FILES.gives("numbers"),
     log:
         FILES.log("numbers"),
     benchmark:
         FILES.benchmark("numbers")
     params:
-        slice=job(lambda w: P),
+        slice=job("numbers"),
     message:
         "numbers"
     shell:

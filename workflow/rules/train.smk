@@ -2,18 +2,18 @@
 # status 75) has saved itself and is started again. How it is done is given as resources, which make nothing run again.
 rule train:
     input:
-        episodes=ancient(FILES.episodes),
-        card=FILES.episodes_card,
-        split=FILES.mined("split.json"),
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        split=FILES.one("mined", name="split.json"),
         initial=lambda w: ancient(FILES.initial(w.env, w.method, w.seed)),
         initial_card=lambda w: [
-            str(card_path(path)) for path in FILES.initial(w.env, w.method, w.seed)
+            card(path) for path in FILES.initial(w.env, w.method, w.seed)
         ],
         code=lambda w: sources("train", w.env),
     output:
         FILES.checkpoints(),
-        cards=FILES.checkpoint_cards(),
-        curve=FILES.training("curve.csv"),
+        cards=map(card, FILES.checkpoints()),
+        curve=FILES.one("curve"),
     log:
         FILES.log("train_{env}_{method}_{seed}"),
     benchmark:
@@ -25,7 +25,7 @@ rule train:
         reader_workers=P.runtime.reader_workers,
         reader_mb=int(P.runtime.memory_mb),
     params:
-        slice=job(lambda w: tdjepa_params.train_slice(P, w.env, w.method, int(w.seed))),
+        slice=job("train"),
         out=lambda w, output: os.path.dirname(output.curve),
     message:
         "train {wildcards.env} {wildcards.method} {wildcards.seed}"

@@ -13,31 +13,9 @@ import yaml
 
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.yaml_file import read_yaml
-from tdjepa_workflow.files import PHASES
+from tdjepa.steps.registry import PHASES, SECTIONS, STEPS
 from tdjepa_workflow.sources import LEDGER, sources, texts
 
-SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
-    "collect": ("envs", "collect", "fetch", "mine"),
-    "mine": ("envs", "mine"),
-    "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
-    "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate", "diagnose"),
-    "judge": ("envs", "methods_run", "train_seeds", "evaluate", "diagnose", "judge"),
-    "render": (
-        *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
-        *("evaluate", "diagnose", "judge", "render"),
-    ),
-    "page": (
-        *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
-        *("evaluate", "diagnose", "judge", "render"),
-    ),
-    "paper": (),
-}
-VERBS = {phase: (phase,) for phase in PHASES} | {
-    "collect": ("collect", "fetch"),
-    "evaluate": ("evaluate", "diagnose", "probe", "ceiling"),
-    "judge": ("judge", "claims"),
-    "render": ("render", "tables", "figures", "numbers"),
-}
 TEXTS = {"paper": texts(), "judge": [LEDGER]}
 RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate", "page": "page"}  # others: report
 
@@ -85,7 +63,8 @@ def watched(phase: str, scales: dict[str, dict]) -> list[str]:
 
 
 def stage(phase: str, scales: dict[str, dict]) -> dict:
-    code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(TEXTS.get(phase, ()))
+    steps = [name for name, step in STEPS.items() if step.phase == phase]
+    code = {path for step in steps for path in sources(step, *ENVS)} | set(TEXTS.get(phase, ()))
     rules = ["workflow/tdjepa_workflow/files.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
     rules += ["workflow/expected_seconds.yaml"] if phase == "page" else []
     outs = [{out: {"persist": True, **({"cache": False} if out in IN_GIT else {})}} for out in OUTS[phase]]

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tdjepa_workflow.files import PHASES
+from tdjepa.steps.registry import PHASES
 
 FILE = Path("docs/architecture.md")
 BLOCK = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)

@@ -1,41 +1,33 @@
-"""Which source files a verb depends on (tdjepa/base/source_files.py finds them): inputs of the verb's rule.
+"""What makes a job run again: the source files behind its step, which are inputs of its rule, and its slice.
 
 So an edited file reruns its consumers and no others (checksums: `touch` does nothing).
 """
 
+import inspect
 from functools import cache
 from pathlib import Path
 
 from tdjepa.base.source_files import closure
+from tdjepa.config import slices
+from tdjepa.steps.registry import STEPS
 
-VERBS = {  # verb -> the module that does its work
-    "collect": "tdjepa.steps.collect",
-    "fetch": "tdjepa.steps.fetch",
-    "mine": "tdjepa.steps.mine",
-    "train": "tdjepa.steps.train",
-    "evaluate": "tdjepa.steps.evaluate",
-    "picture": "tdjepa.steps.pictures",
-    "diagnose": "tdjepa.steps.diagnose",
-    "probe": "tdjepa.steps.probe",
-    "ceiling": "tdjepa.steps.ceiling",
-    "judge": "tdjepa.evidence.judge",
-    "claims": "tdjepa.evidence.claims",
-    "render": "tdjepa.report.gather",  # gathers the inputs; what is made of them is imported by name:
-    "tables": "tdjepa.report.tables",
-    "figures": "tdjepa.report.figures",
-    "numbers": "tdjepa.report.numbers",
-    "page": "tdjepa.report.page.build",
-    "paper": "tdjepa.report.pdf",
-}
+LEDGER = "paper/claims.yaml"
+GATHERS = "tdjepa.report.gather"  # reads the inputs of every part of the report, which is imported by name
 
 
 @cache  # hundreds of jobs share a few lists
-def sources(verb: str, *envs: str) -> tuple[str, ...]:
-    """Paths of the verb's module and of all tdjepa modules it imports, as the rules of this folder name them."""
-    return tuple(str(path) for path in closure(VERBS[verb], envs, Path("src")))
+def sources(step: str, *envs: str) -> list[str]:
+    """Paths of the step's module and of all tdjepa modules it imports, as the rules of this folder name them."""
+    modules = [STEPS[step].module, *([GATHERS] if STEPS[step].phase == "render" else [])]
+    return sorted({str(path) for module in modules for path in closure(module, envs, Path("src"))})
 
 
-LEDGER = "paper/claims.yaml"
+def slice_of(p, step: str, wildcards) -> str:
+    """The slice of one job, cut with the wildcards that the step's slice function asks for."""
+    cut = getattr(slices, f"{STEPS[step].slice or step}_slice")
+    known = {"p": p, "env": None, "method": "floors", "seed": 0, "sweep": ""} | dict(wildcards.items())
+    known["seed"] = int(known["seed"])
+    return slices.slice_json(cut(**{name: known[name] for name in inspect.signature(cut).parameters}))
 
 
 def texts() -> list[str]:

@@ -1,8 +1,8 @@
 """The source files behind a module: itself and everything of this package that it imports, found by reading the files.
 
 The workflow makes them inputs of the rules; `code_version` puts their hash into rows and cards, so that a number names the
-code that made it without needing Git. The command line and the parameter records are left out: they make slices, and what is
-in a slice is compared by itself.
+code that made it without needing Git. Left out is what only makes slices and paths: those are compared by themselves. So a
+module that is left out may hold nothing else that decides a number; a test reads them for that.
 """
 
 import ast
@@ -10,11 +10,14 @@ import functools
 import hashlib
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent.parent.parent
 PACKAGE = "tdjepa"
 IMPORTS_ENVS_BY_NAME = "tdjepa.envs.base"
 DATA = {".yaml", ".html", ".css", ".js"}  # files beside a module that names them
-NOT_COUNTED = {"tdjepa.cli", "tdjepa.params"}
+COUNTED = {
+    f"tdjepa.config.{name}" for name in ("names", "costs", "runs")
+}  # of the package config, these decide numbers
+NOT_COUNTED = ("tdjepa.cli", "tdjepa.config", "tdjepa.steps.registry", "tdjepa.steps.paths")
 
 
 def closure(module: str, envs: tuple[str, ...] = (), root: Path = HERE) -> list[Path]:
@@ -52,7 +55,7 @@ def _files(name: str, root: Path) -> list[Path]:
 
     Not the top-level one: it holds the version, and a release is no reason to train again.
     """
-    if name in NOT_COUNTED:
+    if name not in COUNTED and any(name == skipped or name.startswith(f"{skipped}.") for skipped in NOT_COUNTED):
         return []
     parts = name.split(".")
     inits = [root.joinpath(*parts[:n], "__init__.py") for n in range(2, len(parts) + 1)]

@@ -39,6 +39,22 @@ def diagnosed(p: Params) -> list[tuple[str, str, int]]:
     return [training for training in trainings(p) if is_diagnosed(p, training[1])]
 
 
+def jobs(p: Params, which: str) -> list[dict]:
+    """The jobs of a kind, each by what fills the names of its files; steps/registry.py says which kind a step has."""
+    training, source = ("env", "method", "seed"), p.collect.source
+    envs = [{"env": env} for env in p.envs]
+    return {
+        "once": lambda: [{}],
+        "envs": lambda: envs,
+        "generated": lambda: [job for job in envs if source[job["env"]] == "generated"],
+        "released": lambda: [job for job in envs if source[job["env"]] == "released"],
+        "ceilings": lambda: [job for job in envs if job["env"] in p.diagnose.ceiling_pairs],
+        "trainings": lambda: [dict(zip(training, names, strict=True)) for names in trainings(p)],
+        "diagnosed": lambda: [dict(zip(training, names, strict=True)) for names in diagnosed(p)],
+        "sweeps": lambda: [dict(zip(("sweep", *training), names, strict=True)) for names in sweeps(p)],
+    }[which]()
+
+
 def recipe_of(p: Params, env: str, method: str) -> tuple[Train, dict, dict]:
     """train, model and terms of one training: those of all, overlaid by the recipes that are meant for it."""
     train, model = p.train.model_dump(mode="json"), p.model.model_dump(mode="json")

@@ -11,6 +11,7 @@ from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
 from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Storage
 from tdjepa.config.records.data import DATA, CubeData, Mine, PushTData, ReacherData, TwoRoomData
+from tdjepa.config.records.evidence import Judge
 from tdjepa.config.records.methods import Method
 from tdjepa.config.records.model import Model, Train
 from tdjepa.config.records.planning import Cell, Evaluate
@@ -71,11 +72,6 @@ class EvaluateSlice(Record):
     goal_offset: Count
     evaluate: Evaluate
     cells: tuple[Cell, ...]
-
-    @property
-    def epochs(self) -> list[int]:
-        """Whose checkpoints are needed."""
-        return sorted({cell.epoch for cell in self.cells})
 
     @model_validator(mode="after")
     def fits(self):
@@ -209,6 +205,15 @@ def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
     cfg = evaluate_slice(p, env, "simulator", 0)
     evaluate = cfg.evaluate.model_copy(update={"episodes": min(pairs, cfg.evaluate.episodes), "curve_epochs": ()})
     return cfg.model_copy(update={"evaluate": evaluate, "cells": (cell,)})
+
+
+def judge_slice(p: Params) -> Judge:
+    return p.judge
+
+
+def report_slice(p: Params) -> Params:
+    """Captions and tables may name any parameter."""
+    return p
 
 
 def slice_json(record: Record) -> str:

@@ -6,13 +6,13 @@ from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.params import Params
-from tdjepa.steps import paths as layout
+from tdjepa.steps.paths import card, path
 
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
     from tdjepa.report.render import PARTS, render
 
-    out = out or Path(layout.report(params.scale))
+    out = out or Path(path("report", params.scale))
     render(**inputs(params), params=params, out=out, parts=(only,) if only else PARTS)
     places = {
         "tables": out / "tables",
@@ -28,17 +28,17 @@ def show(params: Params) -> None:
     from tdjepa.report import inputs as reader
     from tdjepa.report import summary
 
-    print(summary.terminal(reader.read(**inputs(params), params=params), Path(layout.report(params.scale))), end="")
-    pdf = Path(layout.paper(params.scale))
+    print(summary.terminal(reader.read(**inputs(params), params=params), Path(path("report", params.scale))), end="")
+    pdf = Path(path("paper", params.scale))
     print(f"paper    {pdf if pdf.exists() else 'not built yet'}")
-    page = Path(layout.page(params.scale))
+    page = Path(path("page", params.scale))
     print(f"page     {page if page.exists() else 'not built yet'}")
 
 
 def update_readme(params: Params, readme: Path) -> None:
     """Copy the scale's summary and verdicts into the README, so that no number there is typed."""
     for mark, name in (("summary", "summary.md"), ("claims", "tables/claims.md")):
-        insert(readme, f"{mark}:{params.scale}", Path(layout.report(params.scale, name)).read_text())
+        insert(readme, f"{mark}:{params.scale}", Path(path("report", params.scale, name=name)).read_text())
 
 
 def insert(file: Path, mark: str, made: str) -> None:
@@ -59,26 +59,27 @@ def around(file: Path, mark: str) -> tuple[str, str]:
 
 def inputs(p: Params) -> dict:
     """The files of this scale that exist, by the names that `render` gives them."""
-    trained, diagnosed = ([(p.scale, *t) for t in which] for which in (runs.trainings(p), runs.diagnosed(p)))
 
-    def there(paths):
-        return [Path(path) for path in paths if Path(path).exists()]
+    def there(kind: str, jobs: str) -> list[Path]:
+        found = [Path(path(kind, p.scale, **job)) for job in runs.jobs(p, jobs)]
+        return [file for file in found if file.exists()]
 
     swept = [
-        path
+        file
         for env in p.envs
         for name, sweep in p.evaluate.sweeps.items()
         if env in sweep.envs
-        for path in sorted(Path(layout.sweep(p.scale, name, env, "", "")).parent.glob("[!.]*.parquet"))
+        for file in sorted(Path("results", p.scale, "rows", env, name).glob("[!.]*.parquet"))
     ]
-    floors = [layout.rows(p.scale, env, name) for env in p.envs for name in ("floors", "ceiling")]
+    floors = [Path(path(kind, p.scale, env=env)) for env in p.envs for kind in ("floors", "ceiling")]
+    cards = [Path(card(path("episodes", p.scale, env=env))) for env in p.envs]
     return {
-        "stats": Path(layout.evidence(p.scale)),
-        "claims": Path(layout.evidence(p.scale, "claims.json")),
-        "rows": there([*(layout.rows(*t) for t in trained), *floors, *swept]),
-        "pairs": there(layout.diagnostic(*t, "pairs.parquet") for t in diagnosed),
-        "cards": there(layout.episodes(p.scale, env).with_name("episodes.card.json") for env in p.envs),
-        "curves": there(layout.training(*t) / "curve.csv" for t in trained),
-        "probes": there(layout.diagnostic(*t, "probe.json") for t in diagnosed),
-        "aliasing": there(layout.diagnostic(*t, "aliasing.json") for t in diagnosed),
+        "stats": Path(path("evidence/stats.json", p.scale)),
+        "claims": Path(path("evidence/claims.json", p.scale)),
+        "rows": [*there("rows", "trainings"), *(file for file in floors if file.exists()), *swept],
+        "pairs": there("pairs", "diagnosed"),
+        "cards": [file for file in cards if file.exists()],
+        "curves": there("curve", "trainings"),
+        "probes": there("probe", "diagnosed"),
+        "aliasing": there("aliasing", "diagnosed"),
     }

@@ -19,6 +19,7 @@ from tdjepa.base.journal import Journal
 from tdjepa.base.progress import progress
 from tdjepa.base.source_files import code_version
 from tdjepa.base.streams import stream
+from tdjepa.config.names import FLOORS, MAIN
 from tdjepa.config.records.planning import Cell
 from tdjepa.config.slices import EvaluateSlice
 from tdjepa.data.chunked import open_store
@@ -26,7 +27,6 @@ from tdjepa.envs.base import Env, make
 from tdjepa.mining import manifest
 from tdjepa.planning import mpc
 
-FLOORS = ("random", "zero", "replay")
 NEAR = 40.0  # world pixels between agent and block: the contact of the phase diagnostic
 
 
@@ -79,7 +79,7 @@ def run(
     locked, env = Episodes(cfg, episodes, manifest_file), make(cfg.env)
     planners = load_planners(cfg, checkpoints, env, locked)
     goal_frames = locked.goal_frames(env)
-    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": checkpoints[e] for e in cfg.epochs}}
+    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": checkpoints[e] for e in epochs(cfg)}}
     job = {"params": hash_of(cfg.model_dump(mode="json")), "code": version(cfg.env), "machine": fingerprint()}
     job["inputs"] = {name: sha256_of_input(path) for name, path in inputs.items()}
     journal = Journal(out.with_name(f".{out.name}.journal"), job)
@@ -125,7 +125,7 @@ def load_planners(
 
     device = pick_device(cfg.evaluate.device, "evaluate.device")
     models = {}
-    for epoch in cfg.epochs:
+    for epoch in epochs(cfg):
         models[epoch], about = checkpoint.load(checkpoints[epoch], checkpoint.of(cfg, epoch), device)
         if about["image_size"] != locked.data.image_size:
             raise UserError(
@@ -167,6 +167,21 @@ def episode(
         planner.cell.planner.history,
         locked.data.image_size,
     )
+
+
+def epochs(cfg: EvaluateSlice) -> list[int]:
+    """Whose checkpoints are needed."""
+    return sorted({cell.epoch for cell in cfg.cells})
+
+
+def checkpoints(cfg: EvaluateSlice, folder: Path) -> dict[int, Path]:
+    """Those of a training's folder that are needed, by epoch."""
+    return {epoch: folder / f"epoch_{epoch:02d}.safetensors" for epoch in epochs(cfg)}
+
+
+def criterion(env: str) -> str:
+    """What counts as success, in words."""
+    return make(env).success_text
 
 
 def version(env: str) -> str:
@@ -217,7 +232,7 @@ def rows(
     cfg: EvaluateSlice, locked: Episodes, key: dict, outcome: dict, checkpoint_sha256: str, cell: Cell | None = None
 ) -> pd.DataFrame:
     """One row an episode, with the column names of the design first, then what tells settings apart; floors have no cell."""
-    setting = {"setting": "main", "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
+    setting = {"setting": MAIN, "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
     if cell:
         setting = {"setting": cell.setting, "alpha": cell.alpha, "refinements": cell.refinements}
         setting |= {"candidates": cell.planner.candidates, "history": cell.planner.history}
@@ -259,8 +274,8 @@ def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path
     sweep(out)
     with publish(out) as temporary:
         table.to_parquet(temporary, index=False)
-    criterion, locked = make(cfg.env).success_text, table["manifest"].iloc[0]
-    facts = {"rows": len(table), "success_criterion": criterion, "manifest": locked, "code": table["code"].iloc[0]}
+    said, locked = criterion(cfg.env), table["manifest"].iloc[0]
+    facts = {"rows": len(table), "success_criterion": said, "manifest": locked, "code": table["code"].iloc[0]}
     write_card(out, "evaluate", cfg.model_dump(mode="json"), inputs, **facts)
     return table
 

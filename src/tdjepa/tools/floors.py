@@ -18,18 +18,18 @@ from tdjepa.report.labels import ENVS, FLOORS
 from tdjepa.report.table import Table
 from tdjepa.report.tables import number
 from tdjepa.steps import evaluate as evaluation
-from tdjepa.steps import paths as layout
+from tdjepa.steps.paths import path
 
 
 def run(p: Params, envs: tuple[str, ...]) -> Table:
     """Evaluate the floors of these environments on all test pairs; needs their collected and mined data."""
     rows, cards = {}, {}
     for env in envs:
-        episodes, locked = Path(layout.episodes(p.scale, env)), Path(layout.mined(p.scale, env, "test.json"))
+        episodes, locked = Path(path("episodes", p.scale, env=env)), Path(path("mined/test.json", p.scale, env=env))
         pairs = len(read_json(locked)["entries"])
         cfg = evaluate_slice(p, env, "floors", 0)
         cfg = cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"episodes": pairs})})
-        rows[env] = evaluation.run_floors(cfg, episodes, locked, Path(layout.floors(p.scale, env)))
+        rows[env] = evaluation.run_floors(cfg, episodes, locked, Path(path("all_floors", p.scale, env=env)))
         cards[env] = read_json(card_path(episodes))
     return table(p, rows, cards)
 

@@ -26,7 +26,7 @@ from tdjepa.report.phrases import number
 from tdjepa.report.planning_figures import curve
 from tdjepa.report.style import env_panels, look, shared_legend
 from tdjepa.report.table import RULE, Table
-from tdjepa.steps import paths as layout
+from tdjepa.steps.paths import path
 
 Points = list[tuple[float, float]]  # (CPU-minutes, success in percent)
 
@@ -35,11 +35,13 @@ def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
     found = inputs.read(**collected.inputs(p), params=p)
     if not found.stats["cells"]:
-        raise UserError(f"{layout.evidence(p.scale)}: nothing was judged yet; run snakemake judge_all first")
+        raise UserError(
+            f"{path('evidence/stats.json', p.scale)}: nothing was judged yet; run snakemake judge_all first"
+        )
     curves = {(env, m): points(found, env, m) for env in p.envs for m in runs.methods_in(p, env)}
     figure = figures.draw(lambda _: draw(p, curves), found)
     for kind in ("pdf", "png"):
-        with publish(layout.recipes(p.scale, f"success_over_cpu.{kind}")) as temporary:
+        with publish(path(f"recipes/success_over_cpu.{kind}", p.scale)) as temporary:
             save(figure, temporary)
     return table(found, curves)
 
@@ -68,7 +70,7 @@ def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
 
 def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
     """What a training said at its end; None if there is no such word."""
-    log = Path(layout.log(scale, f"train_{env}_{method}_{seed}"))
+    log = Path(path(f"log/train_{env}_{method}_{seed}.log", scale))
     said = re.findall(r"^ *cpu_seconds +([\d.e+]+)$", log.read_text(errors="replace"), re.M) if log.exists() else []
     return float(said[-1]) if said else None
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tdjepa.base.errors import UserError
-from tdjepa.steps import paths as layout
+from tdjepa.steps.paths import path
 
 
 def own() -> str:
@@ -27,9 +27,9 @@ def run(scale: str) -> None:
     wall = wall_seconds(scale)
     if not wall:
         raise UserError(
-            f"{layout.benchmarks(scale)}: holds no times; run `snakemake --config scale={scale}` here first"
+            f"{path('benchmark', scale)}: holds no times; run `snakemake --config scale={scale}` here first"
         )
-    cpu = {job: _cpu_seconds(Path(layout.log(scale, job))) for job in wall}
+    cpu = {job: _cpu_seconds(Path(path("log", scale, name=f"{job}.log"))) for job in wall}
     print(f"{'':<10}{'jobs':>5}{'wall minutes':>14}{'CPU minutes':>13}   longest")
     for kind in [*sorted(set(map(rule, wall))), "all"]:
         jobs = [job for job in wall if kind in (rule(job), "all")]
@@ -44,7 +44,7 @@ def run(scale: str) -> None:
 
 def wall_seconds(scale: str) -> dict[str, float]:
     """job -> seconds, as Snakemake measured it; a file without a line of numbers is of a job that has not ended."""
-    files = sorted(Path(layout.benchmarks(scale)).glob("*.tsv"))
+    files = sorted(Path(path("benchmark", scale)).glob("*.tsv"))
     return {file.stem: _first_number(file, line) for file in files for line in file.read_text().splitlines()[1:2]}
 
 

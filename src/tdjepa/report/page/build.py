@@ -17,7 +17,7 @@ from tdjepa.report.page import claims, run_times, sections
 from tdjepa.report.page.html import Html, element, join
 from tdjepa.report.page.trace import trace
 from tdjepa.report.phrases import count, plan_seeds_text
-from tdjepa.steps import paths as layout
+from tdjepa.steps.paths import path
 
 TEMPLATES = {"html": "page.html", "css": "page.css", "js": "page.js"}
 
@@ -28,13 +28,13 @@ EXPECTED = Path("workflow", "expected_seconds.yaml")
 
 def run(params: Params, out: Path | None = None, times: Sequence[Path] | None = None) -> dict:
     """Write the page and its card from whatever lies in the folders of the scale."""
-    out = Path(out or layout.page(params.scale))
+    out = Path(out or path("page", params.scale))
     files = collected.inputs(params)
     results = Path("results", params.scale)
     text = page(
         inputs.read(**files, params=params),
         files["rows"],
-        judged=read_claims(Path(layout.evidence(params.scale, "claims.json"))),
+        judged=read_claims(Path(path("evidence/claims.json", params.scale))),
         rollouts=sorted(results.glob("pictures/**/*.gif")),
         times=times or sorted(results.glob("benchmarks/*.tsv")) or list(filter(Path.exists, [EXPECTED])),
     )

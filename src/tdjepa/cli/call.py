@@ -1,0 +1,147 @@
+"""From the arguments of a verb to one call of the function that does its work.
+
+The function says by the names of its parameters what it needs: `p` (the parameters of the scale), `cfg` (the slice of this
+job: --slice, or cut out of params.yaml), `scale` (None beside --slice), `runtime`, a file (as given, or in its usual place), or
+the value of an option. Heavy imports happen here and below, so that `tdjepa --help` stays instant.
+"""
+
+import importlib
+import inspect
+import json
+from pathlib import Path
+from typing import get_type_hints
+
+from tdjepa.base.errors import UserError
+from tdjepa.steps.paths import path
+from tdjepa.steps.registry import FILES, Step
+
+
+class Call:
+    """One call of a verb. Everything is looked up when it is asked for: a verb loads only what it needs."""
+
+    def __init__(self, args):
+        self.args, self.verb = args, args.verb
+        self._p = self._cfg = None
+
+    @property
+    def p(self):
+        if self._p is None:
+            from tdjepa.config.load import load
+
+            self._p = load(self.args.params, self.args.scale)
+            self._check_names()
+        return self._p
+
+    @property
+    def scale(self) -> str | None:
+        """None beside --slice, which has no usual places."""
+        return None if getattr(self.args, "slice", None) else self.p.scale
+
+    @property
+    def cfg(self):
+        """The job's parameters: from --slice if given, else cut out of params.yaml."""
+        if self._cfg is None:
+            from tdjepa.config import parse, slices
+
+            cut = getattr(slices, f"{self.verb.slice or self.verb.name}_slice")
+            if self.args.slice:
+                try:
+                    raw = json.loads(self.args.slice)
+                except ValueError as error:
+                    raise UserError(f"--slice: not JSON ({error})") from None
+                self._cfg = parse.parse(get_type_hints(cut)["return"], raw, "--slice")
+            else:
+                self._cfg = self._with_names(cut)
+        return self._cfg
+
+    @property
+    def runtime(self):
+        """`runtime` of params.yaml, with the options over it."""
+        from tdjepa.config.parse import parse
+        from tdjepa.config.records.model import Runtime
+
+        asked = {name: getattr(self.args, name) for name in Runtime.model_fields if getattr(self.args, name, None)}
+        usual = self.p.runtime if self.scale else Runtime()
+        return parse(Runtime, usual.model_dump() | asked, "--")
+
+    def file(self, kind: str, option: str = "", **names) -> Path:
+        """The file that an option names, or the one of that kind in its usual place."""
+        option = option or (FILES[kind].name if kind in FILES else "out")
+        if (given := getattr(self.args, option, None)) is not None:
+            return given
+        if self.scale is None:
+            raise UserError(f"--{option}: needed beside --slice")
+        return Path(path(kind, self.scale, **self._place(), **names))
+
+    def run(self, verbs) -> int | None:
+        """Call the verb's function and show the facts that it returns."""
+        name = self.verb.name
+        function = getattr(verbs, f"{name}_" if name == "import" else name, None)
+        function = function or importlib.import_module(self.verb.module).run
+        found = self._with_names(function)
+        if isinstance(found, dict):
+            wanted = getattr(self.verb, "shown", ()) or found
+            facts = {name: found[name] for name in wanted if name in found}
+            if "out" in inspect.signature(function).parameters and "file" not in facts:
+                facts["file"] = self["out"]
+            show(facts)
+            return None
+        return found
+
+    def _with_names(self, function):
+        """Call it with what its parameters are called."""
+        wanted = inspect.signature(function).parameters.values()
+        return function(**{w.name: self[w.name] for w in wanted if w.default is w.empty or self._has(w.name)})
+
+    def _has(self, name: str) -> bool:
+        return hasattr(self.args, name) or name in ("p", "cfg", "scale", "runtime")
+
+    def __getitem__(self, name: str):
+        if name == "call":
+            return self
+        name = name.removesuffix("_file")  # where a module of the same name is imported: split_file
+        if name in ("p", "cfg", "scale", "runtime"):
+            return getattr(self, name)
+        if isinstance(self.verb, Step):
+            if name == "out":
+                return self.file(self.verb.out or self.verb.gives[0].split("/")[0], "out")
+            for kind in self.verb.takes:
+                if kind in FILES and FILES[kind].name == name:
+                    return self.file(kind)
+        return getattr(self.args, name)
+
+    def _place(self) -> dict:
+        """What fills the templates of the paths."""
+        known = ("env", "seed", "epoch", "last_epoch", "evaluate", "method_name")
+        cfg = {name: getattr(self.cfg, name) for name in known if hasattr(self.cfg, name)}
+        place = {"env": cfg.get("env"), "method": cfg.get("method_name"), "seed": cfg.get("seed")}
+        place |= {"epoch": cfg.get("last_epoch"), "sweep": getattr(self.args, "sweep", "")}
+        if "evaluate" in cfg:
+            place["manifest"] = cfg["evaluate"].manifest
+        return place
+
+    def _check_names(self) -> None:
+        """Names that become folders are checked against the parameters first."""
+        from tdjepa.config.parse import meant
+        from tdjepa.config.records.base import ENVS
+
+        args, methods = self.args, tuple(self._p.methods)
+        if self.verb.name == "evaluate":
+            methods += ("floors",)  # nobody trains the floors
+        envs = getattr(args, "env", None) or ()
+        for env in [envs] if isinstance(envs, str) else envs:
+            if env not in ENVS:
+                raise UserError(f"--env {env}: must be one of {', '.join(ENVS)}{meant(env, ENVS)}")
+        if getattr(args, "method", None) is not None and args.method not in methods:
+            raise UserError(
+                f"--method {args.method}: not among methods: {', '.join(methods)}{meant(args.method, methods)}"
+            )
+        if hasattr(args, "seed") and args.seed is None:
+            args.seed = self._p.train_seeds[0]
+
+
+def show(facts: dict) -> None:
+    """The short table at the end of a verb."""
+    width = max(map(len, facts))
+    for name, found in facts.items():
+        print(f"  {name:<{width}}  {f'{found:.4g}' if isinstance(found, float) else found}")

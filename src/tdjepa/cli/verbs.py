@@ -1,0 +1,280 @@
+"""Verbs that are more than one call of a module's `run`: what they find, check or print beside it."""
+
+import json
+from pathlib import Path
+
+from tdjepa.base.errors import UserError
+from tdjepa.steps.paths import path
+
+# Steps ---------------------------------------------------------------------------------------------------------------
+
+
+def fetch(call, cfg, out):
+    from tdjepa.steps import fetch
+
+    mirrors = tuple(call.args.mirror or call.p.fetch.mirrors)
+    return fetch.run(cfg, out, mirrors=mirrors, trust_first_use=call.args.trust_first_use)
+
+
+def train(call, cfg, episodes, split, out, runtime, initial):
+    from tdjepa.base.allocator import keep_memory
+    from tdjepa.steps import train
+
+    keep_memory()
+    before = cfg.method.continues
+    if before and call.scale and initial is None:
+        initial = Path(path("checkpoint", call.scale, env=cfg.env, seed=cfg.seed, **before.model_dump()))
+    return train.run(cfg, episodes, split, out, runtime, initial) | {"folder": out, "file": out / "curve.csv"}
+
+
+def evaluate(call, sweep, times):
+    from tdjepa.steps import evaluate
+
+    if call.scale and sweep and sweep not in call.p.evaluate.sweeps:
+        known = ", ".join(call.p.evaluate.sweeps)
+        raise UserError(f"--sweep {sweep}: must be one of evaluate.sweeps: {known}")
+    if call.args.method == "floors" and sweep:
+        raise UserError(f"--sweep {sweep}: the floors do not plan, so they have no sweeps; leave it out")
+    cfg, floors = call.cfg, call.cfg.method_name == "floors"
+    out = call.file("floors" if floors else "sweep" if sweep else "rows", "out")
+    episodes, manifest = call["episodes"], call["manifest"]
+    times = times or out.with_name(out.stem + ".times.csv")
+    if floors:
+        table = evaluate.run_floors(cfg, episodes, manifest, out)
+    else:
+        table = evaluate.run(cfg, episodes, manifest, evaluate.checkpoints(cfg, call["checkpoints"]), out, times)
+    print(f"success: {evaluate.criterion(cfg.env)}\n{evaluate.shown(table, times)}")
+    return {"rows": len(table), "file": out}
+
+
+def ceiling(cfg, episodes, split, manifest, out):
+    from tdjepa.steps import ceiling, evaluate
+
+    table = ceiling.run(cfg, episodes, split, manifest, out)
+    print(f"success: {evaluate.criterion(cfg.env)}\n{evaluate.shown(table)}")
+    return {"rows": len(table), "file": out}
+
+
+def diagnose(call, cfg, episodes, pairs, checkpoint, out, aliasing):
+    from tdjepa.steps import diagnose
+
+    wanted = len(cfg.epochs)
+    if checkpoint and len(checkpoint) != wanted:
+        epochs = ", ".join(map(str, cfg.epochs))
+        raise UserError(
+            f"--checkpoint: {len(checkpoint)} given; give {wanted}, those of the epochs {epochs} in this order"
+        )
+    checkpoint = checkpoint or [call.file("checkpoint", epoch=epoch) for epoch in cfg.epochs]
+    return diagnose.run(cfg, episodes, pairs, checkpoint, out, aliasing or call.file("aliasing", "aliasing"))
+
+
+def picture(call, cfg, episodes, manifest, checkpoints, pair, cost):
+    from tdjepa.steps import evaluate, pictures
+
+    if cost is None:
+        costs, deployed = [cell.cost for cell in cfg.cells], cfg.evaluate.protocol[cfg.env].deployed
+        cost = deployed if deployed in costs else costs[0]
+    out = call.file("picture", "out", name=f"{cost}_{pair}.gif")
+    saved = evaluate.checkpoints(cfg, checkpoints)
+    return pictures.rollout(cfg, episodes, manifest, saved, pair, cost, out) | {"file": out}
+
+
+def landscape(call, cfg, checkpoints):
+    from tdjepa.steps import evaluate, pictures
+
+    out = call.file("picture", "out", name="landscape.pdf")
+    if out.suffix not in ("", ".pdf", ".png"):
+        raise UserError(f"--out {out}: is written as .pdf and .png; name it {out.with_suffix('.pdf')}")
+    saved = evaluate.checkpoints(cfg, checkpoints)
+    jumps = pictures.landscape(cfg, saved[max(saved)], out)
+    shown = {f"jump at the wall, {name}": f"{jump:.2f} std" for name, jump in jumps.items()}
+    return {**shown, "pdf": out.with_suffix(".pdf"), "png": out.with_suffix(".png")}
+
+
+# Evidence and report -------------------------------------------------------------------------------------------------
+
+ANYBODYS = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of anybody's can be judged anywhere
+
+
+def _judged(call):
+    """(parameters of judging, rows files, pairs files) of `judge` and `claims`."""
+    args = call.args
+    if args.slice is None and args.rows and args.out and not args.params.exists():
+        args.slice = ANYBODYS
+    if not args.rows and call.scale is None:
+        raise UserError("--rows: needed beside --slice")
+    if args.rows:
+        return call.cfg, args.rows, args.pairs or []
+    results = Path("results", call.scale)
+    rows = sorted((results / "rows").rglob("[!.]*.parquet"))  # those of sweeps lie a folder deeper
+    return call.cfg, rows, args.pairs or sorted((results / "diagnostics").glob("*/*_pairs.parquet"))
+
+
+def judge(call, out):
+    from tdjepa.evidence import judge
+    from tdjepa.evidence.rows import unused_columns
+
+    cfg, rows, pairs = _judged(call)
+    stats = judge.run(rows, out, cfg, pairs)
+    for cell in stats["cells"]:
+        if cell["n_missing"]:
+            print(f"  incomplete: {cell['id']}: {cell['n_missing']} of its rows are missing")
+    facts = {"cells": len(stats["cells"]), "comparisons": len(stats["comparisons"])}
+    return {**facts, "unused_columns": ", ".join(unused_columns(rows)) or "none", "file": out / "stats.json"}
+
+
+def claims(call, ledger, train_seed):
+    from tdjepa.evidence import claims
+
+    if call.args.out is None and call.args.slice is None and not call.args.rows:
+        claims.show(Path(path("evidence/claims.json", call.scale)))
+        return None
+    cfg, rows, pairs = _judged(call)
+    if train_seed is None and call.scale:
+        train_seed = call.p.train_seeds[0]
+    out = call["out"]
+    print(claims.terminal(claims.run(ledger, rows, pairs, out, cfg, train_seed)))
+    return {"file": out / "claims.json"}
+
+
+def render(cfg, out, only):
+    from tdjepa.report import gather
+
+    return gather.run(cfg, out, only)
+
+
+def page(cfg, call, times):
+    from tdjepa.report.page import build
+
+    return build.run(cfg, call.args.out, times)
+
+
+def paper(p, out):
+    from tdjepa.report import pdf
+
+    pdf.build(Path("paper"), Path(path("report", p.scale)), out)
+    return {"file": out}
+
+
+def summary(p, readme):
+    from tdjepa.report import gather
+
+    if readme:
+        try:
+            gather.update_readme(p, readme)
+        except FileNotFoundError as error:
+            hint = f"`tdjepa render --scale {p.scale}` makes it from what has been run"
+            raise UserError(f"{error.filename}: no such file; {hint}") from None
+    gather.show(p)
+
+
+def verify(call, p, bands, bytes, write):
+    from tdjepa.base.artefacts import read_json
+    from tdjepa.evidence import bands as known
+    from tdjepa.evidence import checksums
+
+    if bytes:
+        listed = Path("workflow", "checksums", f"{p.scale}.json")
+        if write:
+            return {"files": checksums.write(p.scale, call.args.params, listed), "list": listed}
+        equal, text = checksums.compare(p.scale, call.args.params, listed)
+        print(text)
+        return 0 if equal else 1
+    stats = read_json(path("evidence/stats.json", p.scale))
+    bands = bands or Path("workflow", "bands", f"{p.scale}.yaml")
+    if write:
+        return {"cells": len(known.write(stats, bands)), "file": bands}
+    results = known.verify(stats, known.read(bands))
+    print(known.report(results))
+    return 0 if all(result == "pass" for result, *_ in results) else 1
+
+
+# Tools ---------------------------------------------------------------------------------------------------------------
+
+
+def recipes(p, docs):
+    from tdjepa.tools import recipes
+
+    _table(docs, f"recipes:{p.scale}", lambda: recipes.run(p))
+    return {"figure": path("recipes/success_over_cpu.png", p.scale)}
+
+
+def floors(p, env, docs):
+    from tdjepa.config.records.base import ENVS
+    from tdjepa.tools import floors
+
+    _table(docs, f"floors:{p.scale}", lambda: floors.run(p, tuple(env or ENVS)))
+
+
+def _table(docs, mark: str, make) -> None:
+    """Print a table, and copy it into a file of prose if one is named."""
+    from tdjepa.report.gather import around, insert
+
+    if docs:
+        around(docs, mark)  # a mistake shall not wait until all is computed
+    text = make().to_markdown()
+    print(text, end="")
+    if docs:
+        insert(docs, mark, text)
+
+
+def sheet(p, env, episodes, out):
+    from tdjepa.tools import contact_sheet
+
+    episodes = episodes or Path(path("episodes", p.scale, env=env))
+    out = out or episodes.with_name("sheet.png")
+    contact_sheet.run(episodes, out)
+    return {"file": out}
+
+
+def pack(p, env, episodes, out, storage):
+    from tdjepa.data import chunked
+
+    episodes = episodes or Path(path("episodes", p.scale, env=env))
+    if out.resolve() == episodes.resolve():
+        raise UserError(f"--out {out}: is the file that is read; name another one")
+    card = chunked.pack(episodes, out, storage)
+    return {name: card[name] for name in ("episodes", "rows", "raw_bytes", "bytes", "sha256")} | {"file": out}
+
+
+def import_(call, cfg, source, config, sha256, out):
+    from tdjepa.model import released
+
+    card = released.run_import(cfg, source, config, call.file("episodes"), out, sha256)
+    facts = {"source": card["source"], "checked": card["checked"], "parameters": card["parameters"]["all"]}
+    return {**facts, "file": out}
+
+
+def export(checkpoint, out, style):
+    from tdjepa.model import released
+
+    card = released.run_export(checkpoint, out, style)
+    return {"tensors": card["tensors"], "sha256": card["sha256"], "folder": out, "file": out / "weights.pt"}
+
+
+def params(call, resolved, env, method, diff, schema):
+    from tdjepa.tools import parameters
+
+    how = {"resolved": resolved, "env": env, "method": method, "diff": diff, "schema": schema}
+    return parameters.run(call.args.params, call.args.scale, **how)
+
+
+def cost(p, train_tflops, plan_tflops, peak_tflops, spent, measure):
+    from tdjepa.tools import cost, time_spent
+
+    if spent and measure:
+        raise UserError(
+            "--spent and --measure: one of them; the first is about a run that was made, the second about one to come"
+        )
+    if spent:
+        return time_spent.run(p.scale)
+    return cost.run(p, train_tflops, plan_tflops, peak_tflops, measure)
+
+
+def bench(name, env, size):
+    import importlib
+
+    options = {key: found for key, found in (("env", env), ("size", size)) if found is not None}
+    for key in options.keys() - {"collect": {"env"}, "train": {"size"}, "plan": {"size"}}.get(name, set()):
+        raise UserError(f"--{key}: bench {name} does not take it; leave it out")
+    print(json.dumps(importlib.import_module(f"tdjepa.tools.bench.{name}").run(**options)))
