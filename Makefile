@@ -27,7 +27,7 @@ help:
 	@echo "                SCALE=smoke for a quick look, night for hours, paper for a GPU cluster, CORES=n (here $(CORES)),"
 	@echo "                SNAKEMAKE_ARGS=-n to see what would run"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
-	@echo "make lint       ruff, snakefmt and snakemake's own linter"
+	@echo "make lint       ruff, the layers of the code, snakefmt and snakemake's own linter"
 	@echo "make clean      removes caches and the smoke scale's data and results, never those of the others"
 	@echo "make distclean  clean, and .venv too"
 	@echo "PYTHON=...      the Python 3.11 to build .venv from (found: $(or $(PYTHON),none))"
@@ -91,6 +91,7 @@ test-pipeline:
 lint: setup
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
+	$(py) .venv/bin/lint-imports --no-cache --no-logo
 	$(py) -m snakefmt --check Snakefile workflow/rules
 	$(run) .ci/snakemake_lint.py
 
