@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
 from logging import makeLogRecord
@@ -91,6 +92,12 @@ def test_after_a_failed_run(failed_run, smoke, monkeypatch, capsys):
     log = "results/smoke/logs/train_two_room_lewm_1.log"
     assert f"failed   train_two_room_lewm_1: tdjepa: the loss is not finite ({log})" in said
     assert "left     2 jobs, about 5 min on " in said
+
+
+def test_snakemake_finds_the_plugin_where_make_setup_installs_it():
+    code = "from snakemake.logging import LoggerPluginRegistry; print(LoggerPluginRegistry().is_installed('tdjepa'))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True) == "True\n"
 
 
 def test_a_run_writes_its_events(failed_run):

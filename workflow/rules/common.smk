@@ -10,7 +10,7 @@ for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
     wanted = os.path.join(workflow.basedir, folder, package)
     if not found or not os.path.samefile(os.path.dirname(found.origin), wanted):
         print(
-            f"tdjepa: Python finds {os.path.dirname(found.origin) if found else 'no'} {package}, not {wanted};",
+            f"tdjepa: Python imports {package} from {os.path.dirname(found.origin) if found else 'nowhere'}, not from {wanted};",
             f"run `make setup` in {workflow.basedir} and use its .venv, or set PYTHONPATH=src:workflow",
             file=sys.stderr,
             flush=True,
