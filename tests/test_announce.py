@@ -1,6 +1,5 @@
 """What a run says to a person before it begins, and what it refuses to begin."""
 
-from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -34,7 +33,6 @@ def test_without_latex_no_run_that_would_make_the_paper_begins(smoke, monkeypatc
     )
 
 
-@pytest.mark.skipif(not find_spec("tdjepa.config.origin"), reason="the function is not there yet")
 def test_a_changed_base_value_that_the_scale_overlays_is_named(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "params.yaml"

@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path, PurePosixPath
 
 import h5py
+import jsonschema
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -30,7 +31,8 @@ from synthetic import outcomes
 from tdjepa.base import artefacts
 from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
-from tdjepa.config.load import load, resolve
+from tdjepa.config.load import load, resolve_every_scale
+from tdjepa.config.schema import schema
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data import store
 from tdjepa.data.chunked import create_chunked
@@ -39,6 +41,7 @@ from tdjepa.mining import manifest, split
 from tdjepa_workflow import files as phases
 
 FILES = 1000  # damaged ones of each kind
+SCHEMA = jsonschema.Draft202012Validator(schema())
 MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 ODD = st.one_of(
     st.none(),
@@ -104,18 +107,20 @@ def changed(draw, tree):
 
 def raw() -> dict:
     content = yaml.safe_load((ROOT / "params.yaml").read_text())
-    content["scales"]["smoke"] |= {"methods_run": ["tdjepa", "lewm"], "train_seeds": [3072]}
-    return content
+    smoke = content["scales"]["smoke"] | {"methods_run": ["tdjepa", "lewm"], "train_seeds": [3072]}
+    scales = {"smoke": smoke, "mine": {"like": "smoke", "train": {"lr": 1.0e-4}}}
+    return content | {"scale": "smoke", "scales": scales}
 
 
 @MANY
 @given(changed(raw()))
 def test_parameters(content):
     try:
-        p = resolve(content, "smoke")
+        p = resolve_every_scale(content, "smoke")
     except UserError as error:
         clear(error)
         return
+    SCHEMA.validate(content)  # it never refuses what is right
     for path in (path for listed in phases.Files(p).phases().values() for path in listed):  # and no file is elsewhere
         parts = PurePosixPath(path).parts
         assert parts[:2] in (("data", "smoke"), ("results", "smoke"))
@@ -156,11 +161,27 @@ def test_a_damaged_parameter_file(tmp_path_factory, data):
         "!!timestamp x",
         "!!bool maybe",
         "? [1, 2]\n: 3\n? {a: b}\n: 3",
+        "a: {b: 1, c: 2, b: 3}",
+        "!!map [1]",
         "a: " + "9" * 5000,
         "!!python/object/apply:os.mkdir [owned]",
         "\ud800".encode("utf-16", "surrogatepass"),
     ],
-    ids=["laughs", "itself", "itself mapped", "deep", "date", "stamp", "bool", "keys", "digits", "code", "utf-16"],
+    ids=[
+        "laughs",
+        "itself",
+        "itself mapped",
+        "deep",
+        "date",
+        "stamp",
+        "bool",
+        "keys",
+        "twice",
+        "no map",
+        "digits",
+        "code",
+        "utf-16",
+    ],
 )
 def test_hostile_yaml(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -56,7 +56,7 @@ def test_hostile_names_ran_nothing_and_are_shown_as_they_are(small_run):
 def test_one_core_and_parameters_that_change_meanwhile(small_run):
     clone = fresh(small_run, "one core")
     with started(clone, "snakemake", "--cores", "1", "all") as run:
-        clone.change("scales.smoke.recipes", [{"when": {"method": "lewm"}, "train": {"lr": 2e-3}}])
+        clone.change("scales.smoke.recipes", {"lewm": {"when": {"method": "lewm"}, "train": {"lr": 2e-3}}})
     assert run.returncode == 0, run.said()
     same(clone, small_run)
     assert clone.planned() == LEWM | REPORT

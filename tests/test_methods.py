@@ -42,7 +42,7 @@ def test_every_method_of_the_issue_is_run_at_smoke_and_trains(smoke, trained):
     for method in smoke.methods_run:
         curve = list(csv.DictReader((trained / method / "curve.csv").read_text().splitlines()))
         assert len(curve) == smoke.train.epochs
-        assert set(smoke.methods[method].terms.present()) == set(curve[0]) & set(TERMS)
+        assert {name for name, term in smoke.methods[method].terms if term} == set(curve[0]) & set(TERMS)
 
 
 NEW = {
@@ -86,7 +86,7 @@ def test_a_combination_that_nobody_had_before_needs_no_code(raw, data, tmp_path,
     assert last["loss"] == pytest.approx(weighted, rel=1e-5)
 
 
-@pytest.mark.parametrize("scale", ["smoke", "desk", "night", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 def test_an_ablation_differs_from_the_full_model_in_one_thing(raw, scale):
     methods = resolve(raw, scale).methods
     full, continued = (methods[name].model_dump() for name in ("tdjepa", "tdjepa_continued"))
@@ -169,8 +169,8 @@ def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained)
         start("tdjepa_no_hinge", "lewm/epoch_01.safetensors")
     with pytest.raises(UserError, match="trained with seed = 3072, expected 3073"):
         start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", seed=3073)
-    with pytest.raises(UserError, match="trained with scale = 'smoke', expected 'night'"):
-        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", scale="night")
+    with pytest.raises(UserError, match="trained with scale = 'smoke', expected 'desk'"):
+        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", scale="desk")
     wider = smoke.model.model_copy(update={"latent": 12})
     with pytest.raises(UserError, match=r"epoch_01\.safetensors: tensor head\.trunk\.0\.weight has no counterpart"):
         start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", model=wider)

@@ -1,15 +1,14 @@
-"""params.yaml: one clear line a mistake, all at once, before anything runs; overlays, recipes, slices."""
+"""params.yaml: one clear line per mistake, all at once, before anything runs; overlays, recipes, slices."""
 
 import copy
 import json
 
 import jsonschema
 import pytest
-import yaml
 
 from conftest import ROOT
 from tdjepa.base.errors import UserError
-from tdjepa.config.load import resolve
+from tdjepa.config.load import resolve, resolve_every_scale
 from tdjepa.config.overlay import merge
 from tdjepa.config.schema import schema
 from tdjepa.config.slices import collect_slice, evaluate_slice, fetch_slice, mine_slice, slice_json, train_slice
@@ -21,7 +20,7 @@ def raw():
     return read_yaml(ROOT / "params.yaml")
 
 
-@pytest.mark.parametrize("scale", ["smoke", "desk", "night", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
 def test_every_scale_is_valid(raw, scale):
     assert resolve(raw, scale).scale == scale
 
@@ -51,23 +50,100 @@ def test_a_method_is_like_nothing_or_itself(raw, like, said):
         resolve(raw, "smoke")
 
 
+def test_a_scale_is_like_another_but_for_what_it_says(raw):
+    raw["scales"]["quick"] = {"like": "desk", "train_seeds": [3072], "train": {"lr": 1.0e-3}}
+    raw["scales"]["quicker"] = {
+        "like": "quick",
+        "recipes": {"reacher": {"train": {"steps_per_epoch": 1}}, "lewm": None},
+    }
+    desk, quick, quicker = (resolve(raw, scale) for scale in ("desk", "quick", "quicker"))
+    train = desk.train.model_copy(update={"lr": 1.0e-3})
+    assert quick == desk.model_copy(update={"scale": "quick", "train_seeds": (3072,), "train": train})
+    assert (quicker.train, quicker.train_seeds) == (quick.train, quick.train_seeds)
+    assert {name for name in quick.recipes if quick.recipes[name] != quicker.recipes.get(name)} == {"reacher", "lewm"}
+    assert train_slice(quicker, "reacher", "tdjepa", 3072).train.steps_per_epoch == 1
+    raw["scales"]["desk"]["train"]["batch"] = 16
+    assert resolve(raw, "quicker").train.batch == 16
+
+
+@pytest.mark.parametrize(
+    ("like", "said"),
+    [
+        ("dsek", r"is not defined there \(paper, desk, smoke, mine, other\); did you mean 'desk'\?"),
+        (3, r"is not defined there \(.*\)"),
+        ("mine", r"leads back to itself \(mine -> mine\)"),
+        ("other", r"leads back to itself \(mine -> other -> mine\)"),
+    ],
+)
+def test_a_scale_is_like_nothing_or_itself(raw, like, said):
+    raw["scales"] |= {"mine": {"like": like}, "other": {"like": "mine"}}
+    with pytest.raises(UserError, match=rf"^params\.yaml: scales\.(mine|other)\.like = .*: {said}$"):
+        resolve(raw, "mine")
+    assert resolve(raw, "smoke")
+    with pytest.raises(UserError, match="like = "):
+        resolve_every_scale(raw, "smoke")
+
+
+def test_a_scale_does_not_choose_a_scale(raw):
+    raw["scales"]["desk"]["scale"] = "smoke"
+    with pytest.raises(UserError, match=r"^params\.yaml: scales\.desk\.scale: no such key"):
+        resolve(raw, "desk")
+
+
+BASE = [
+    (("train", "lr"), -1.0, "train.lr = -1.0: input should be greater than 0"),
+    (("envs",), ["two_rom"], "'cube'; did you mean 'two_room'?"),
+    (("methods_run",), ["tdjepa", "lewn"], "did you mean 'lewm'?"),
+    (("model", "encoder", "patches"), 3, "model.encoder.patches = 3: no such key; did you mean 'patch'?"),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "said"), BASE, ids=[".".join(b[0]) for b in BASE])
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_the_base_is_checked_at_every_scale_also_where_the_scale_overlays_it(raw, scale, key, value, said):
+    base = raw
+    for part in key[:-1]:
+        base = base[part]
+    good, base[key[-1]] = base.get(key[-1]), value
+    overlay = {key[-1]: good} if good else {}
+    for part in reversed(key[:-1]):
+        overlay = {part: overlay}
+    raw["scales"][scale] = merge(raw["scales"][scale], overlay)
+    with pytest.raises(UserError) as error:
+        resolve(raw, scale)
+    (line,) = str(error.value).splitlines()
+    assert line.startswith(f"params.yaml: {'.'.join(key)}")
+    assert line.endswith(said)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
+def test_an_unknown_method_of_the_run_is_one_line(raw, scale):
+    raw["methods_run"].append("tdjepa_no_hing")
+    with pytest.raises(UserError) as error:
+        resolve(raw, scale)
+    (line,) = str(error.value).splitlines()
+    assert line.startswith("params.yaml: methods_run: 'tdjepa_no_hing' is not defined under methods (tdjepa, lewm, ")
+    assert line.endswith("; did you mean 'tdjepa_no_hinge'?")
+
+
 BAD = [
     (("train", "lr"), -1.0, "train.lr = -1.0", "greater than 0"),
-    (("train", "lr"), "5e-5", "train.lr = '5e-5'", "write 5.0e-5"),
+    (("train", "lr"), "fast", "train.lr = 'fast'", "valid number"),
+    (("train", "lr"), "-5e-5", "train.lr = -5e-05", "greater than 0"),
     (("train", "epochs"), 2.5, "train.epochs = 2.5", "integer"),
-    (("train", "precison"), "fp32", "train.precison = 'fp32'", "no such key"),
-    (("train", "precision"), "fp16", "train.precision = 'fp16'", "'bf16'"),
+    (("train", "precison"), "fp32", "train.precison = 'fp32'", "no such key; did you mean 'precision'?"),
+    (("train", "precision"), "fp16", "train.precision = 'fp16'", "'bf16'; did you mean 'bf16'?"),
     (("mine", "split", "train"), 0.9, "mine.split", "sum to 1"),
     (("evaluate", "plan_seeds"), [], "evaluate.plan_seeds = []", "at least 1"),
     (("evaluate", "planner", "elites"), 301, "evaluate.planner.elites", "exceeds candidates"),
     (("evaluate", "planner", "horizon"), 11, "evaluate.planner.horizon: 11", "longer than evaluate.budget: 50"),
     (("evaluate", "planner", "history"), 4, "planner.history: 4", "exceeds model.predictor.history: 3"),
     (("evaluate", "protocol", "two_room", "solver"), "mpc", "evaluate.protocol.two_room.solver = 'mpc'", "'gradient'"),
-    (("evaluate", "protocol", "two_room", "planner"), {"elite": 3}, "planner.elite = 3", "no such key"),
+    (("evaluate", "protocol", "two_room", "planner"), {"elite": 3}, "two_room.planner.elite = 3", "mean 'elites'?"),
     (("evaluate", "curve_cost"), "l1", "evaluate.curve_cost = 'l1'", "'soft_gate'"),
     (("evaluate", "sweeps", "blend", "cells"), [{"alpha": [0.1, 2.0]}], "alpha = 2.0", "less than or equal to 1"),
-    (("evaluate", "sweeps", "blend", "cells"), [{"colours": 1}], "colours = 1", "no such key"),
-    (("evaluate", "sweeps", "blend", "methods"), ["tdjpea"], "evaluate.sweeps.blend.methods", "is not defined"),
+    (("evaluate", "sweeps", "blend", "cells"), [{"colours": 1}], "blend.cells.entry_1.colours = 1", "mean 'colour'?"),
+    (("evaluate", "sweeps", "blend", "methods"), ["tdjpea"], "evaluate.sweeps.blend.methods", "mean 'tdjepa'?"),
     (("evaluate", "sweeps", "gates", "methods"), ["lewm"], "evaluate.sweeps.gates", "hard_gate needs head mrn or"),
     (("evaluate", "sweeps", "gates", "envs"), ["two_room"], "evaluate.sweeps.gates", "geometry, which two_room lacks"),
     (("methods", "tdjepa", "costs"), ["hard_gate"], "methods.tdjepa.costs", "hard_gate needs contact geometry"),
@@ -94,18 +170,22 @@ BAD = [
     (
         ("methods", "rc_aux", "terms", "budget_reachability", "horizon"),
         6,
-        "budget_reachability.horizon = 6",
-        "equal to 5",
+        "budget_reachability.horizon: 6",
+        "exceeds model.head.budgets: 5",
     ),
     (("methods", "tdjepa_no_hinge", "continues", "epoch"), 11, "no_hinge.continues", "beyond train.epochs: 10"),
-    (("methods", "tdjepa_no_hinge", "continues", "method"), "jepa", "no_hinge.continues", "'jepa' is not defined"),
+    (("methods", "tdjepa_no_hinge", "continues", "method"), "jepa", "no_hinge.continues", "mean 'tdjepa'?"),
     (("methods", "tdjepa_no_hinge", "continues", "method"), "tdjepa_no_rollout", "no_hinge.continues", "itself"),
     (("methods", "tdjepa_no_hinge", "envs"), ["pushT"], "no_hinge.envs.0 = 'pushT'", "'push_t'"),
     (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined"),
-    (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "'two_room'"),
+    (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "did you mean 'two_room'?"),
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
-    (("recipes",), [{"when": {}, "train": {"batches": 3}}], "train.batches = 3", "no such key"),
-    (("recipes",), [{"when": {}, "terms": {"sigrek": {}}}], "method.terms.sigrek", "no such key"),
+    (("recipes",), {"a": {"when": {}, "train": {"batches": 3}}}, "recipes.a.train.batches = 3", "mean 'batch'?"),
+    (("recipes",), [{"when": {}, "terms": {"sigrek": {}}}], "recipes.entry_1.terms.sigrek", "no such key"),
+    (("recipes",), {"a": {"when": {"env": "cub"}}}, "recipes.a.when.env = 'cub'", "did you mean 'cube'?"),
+    (("recipes",), {"a": {"when": {}, "train": {"lr": -1.0}}}, "train.lr = -1.0", "greater than 0"),
+    (("collect", "source"), {"cub": "released"}, "collect.source.cub = 'cub'", "did you mean 'cube'?"),
+    (("modle",), {}, "modle = {}", "no such key; did you mean 'model'?"),
     (("train_seeds",), ["3072"], "train_seeds.0 = '3072'", "integer"),
     (("collect", "source"), {"two_room": "realesed"}, "collect.source.two_room = 'realesed'", "'released'"),
     (("collect", "storage"), "zipped", "collect.storage = 'zipped'", "'packed'"),
@@ -141,7 +221,8 @@ def test_a_plan_must_not_be_longer_than_the_head_of_its_cost_knows(raw):
     assert "rc_aux" in resolve(raw, "paper").methods["rc_aux"].costs
     raw["scales"]["paper"]["evaluate"] = {"planner": {"horizon": 6}}
     with pytest.raises(
-        UserError, match=r"evaluate\.planner\.horizon: 6 exceeds the 5 steps that the head of rc_aux knows"
+        UserError,
+        match=r"evaluate\.planner\.horizon: 6 exceeds model\.head\.budgets: 5, the most steps that the head of rc_aux",
     ):
         resolve(raw, "paper")
 
@@ -156,10 +237,11 @@ def test_all_mistakes_are_named_at_once(raw):
 
 
 def test_unknown_scale_and_missing_section(raw):
-    with pytest.raises(UserError, match="must be one of paper, desk, night, smoke"):
+    with pytest.raises(UserError, match=r"scale = 'huge': must be one of paper, desk, smoke$"):
         resolve(raw, "huge")
+    with pytest.raises(UserError, match=r"scale = 'dsk': must be one of paper, desk, smoke; did you mean 'desk'\?"):
+        resolve(raw, "dsk")
     del raw["judge"]
-    raw["scales"]["desk"].pop("judge")
     with pytest.raises(UserError, match="judge: missing"):
         resolve(raw, "desk")
 
@@ -177,7 +259,7 @@ def test_recipes_apply_in_order_and_only_where_they_match(raw):
 
 
 def test_a_recipe_changes_the_loss_terms_that_a_method_has_and_adds_none(raw):
-    raw["scales"]["desk"]["recipes"] = [
+    raw["scales"]["desk"]["recipes"] = [  # a list is taken as it is; names merge with those of the base
         {"when": {"env": "cube"}, "terms": {"sigreg": {"weight": 0.5}, "temporal": {"weight": 2.0}}}
     ]
     p = resolve(raw, "desk")
@@ -219,33 +301,13 @@ def test_another_mirror_changes_no_slice_and_another_checksum_does(raw):
 
 
 def test_committed_schema_is_the_generated_one(raw):
-    committed = json.loads((ROOT / "workflow/schemas/schema.json").read_text())
-    assert committed == schema(), "run: tdjepa params --schema > workflow/schemas/schema.json"
+    committed = json.loads((ROOT / "workflow/schemas/params.schema.json").read_text())
+    assert committed == schema(), "run: tdjepa params --schema > workflow/schemas/params.schema.json"
+    jsonschema.validate(raw, committed)
+    raw["scales"]["quick"] = {"like": "desk", "train": {"lr": 1.0e-3}}
     jsonschema.validate(raw, committed)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**raw, "trian": {}}, committed)
-
-
-def test_every_overlay_names_every_section_that_dvc_watches(raw):
-    sections = set(raw) - {"scale", "scales"}
-    for scale, overlay in raw["scales"].items():
-        assert set(overlay) == sections, scale
-
-
-def test_night_is_desk_with_more_time():
-    """One model and one set of demonstrations: what differs is time, the planner's budget and Push-T's recipe."""
-    raw = yaml.safe_load((ROOT / "params.yaml").read_text())["scales"]
-    desk, night = raw["desk"], raw["night"]
-    assert desk["methods"].pop("tdjepa_continued") == {"plan_seeds": 1}  # night takes them all
-    assert {key for key in desk if desk[key] != night[key]} == {"train", "recipes", "evaluate"}
-    assert {key for key in desk["train"] if desk["train"][key] != night["train"][key]} == {"steps_per_epoch"}
-    assert {key for key in desk["evaluate"] if desk["evaluate"][key] != night["evaluate"][key]} == {
-        "planner",
-        "protocol",
-        "sweeps",
-    }
-    assert desk["evaluate"]["sweeps"].pop("reacher_protocol")  # night takes the published refinements
-    assert desk["evaluate"]["sweeps"] == night["evaluate"]["sweeps"]
 
 
 def test_a_method_cannot_take_more_plan_seeds_than_there_are(raw):

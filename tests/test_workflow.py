@@ -30,7 +30,7 @@ UP_TO_DATE = "Data and pipelines are up to date."
 
 def change_lewm(clone: Clone) -> None:
     """One training parameter of one method."""
-    clone.change("scales.smoke.recipes", [{"when": {"method": "lewm"}, "train": {"lr": 2e-3}}])
+    clone.change("scales.smoke.recipes", {"lewm": {"when": {"method": "lewm"}, "train": {"lr": 2e-3}}})
 
 
 def settled(clone: Clone) -> None:
@@ -132,7 +132,7 @@ def test_dvc_shows_what_changed(changed_by_snakemake, folder):
 
 def test_a_continued_training_follows_the_one_before(clone):
     for method, reached in (("tdjepa", "tdjepa"), ("tdjepa_no_hinge", "tdjepa_no_hinge")):
-        clone.change("scales.smoke.recipes", [{"when": {"method": method}, "train": {"lr": 2e-3}}])
+        clone.change("scales.smoke.recipes", {"one": {"when": {"method": method}, "train": {"lr": 2e-3}}})
         assert clone.planned() == {job for job in EVERYTHING if reached in job} | REPORT
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import yaml
 
 from tdjepa.base.errors import UserError
-from tdjepa.config.load import resolve
+from tdjepa.config import origin
+from tdjepa.config.load import resolve_every_scale
 from tdjepa.config.params import Params
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.report.pdf import require_latex
@@ -26,12 +27,9 @@ def readable(path: str) -> None:
 def parameters(config: dict) -> Params:
     """The checked parameters. The other scales are checked too: better now than on the cluster."""
     try:
-        chosen = resolve(config)
-        for scale in config["scales"]:
-            resolve(config, scale, f"params.yaml, scale {scale}")
+        return resolve_every_scale(config, None, "params.yaml")
     except UserError as error:
         _refuse(error)
-    return chosen
 
 
 def written(work, *arguments):
@@ -55,10 +53,6 @@ def shadowed(scale: str, keep: bool) -> None:
     """Say which values were changed in the base since the last run although the scale overlays them: they change nothing."""
     now, last = Path("params.yaml"), Path(".snakemake/tdjepa", f"params.{scale}.yaml")
     if last.exists():
-        try:
-            from tdjepa.config import origin
-        except ImportError:  # not there yet
-            return
         for line in origin.shadowed(read_yaml(last), read_yaml(now), scale):
             say(f"tdjepa: {line}")
     if keep:

@@ -256,7 +256,7 @@ def params(call, resolved, env, method, diff, schema):
     from tdjepa.tools import parameters
 
     how = {"resolved": resolved, "env": env, "method": method, "diff": diff, "schema": schema}
-    return parameters.run(call.args.params, call.args.scale, **how)
+    return parameters.run_params(params=call.args.params, scale=call.args.scale, **how)
 
 
 def cost(p, train_tflops, plan_tflops, peak_tflops, spent, measure):

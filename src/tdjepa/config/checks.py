@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from tdjepa.config.names import LEAKY
-from tdjepa.config.parse import meant
 from tdjepa.config.records.base import ENVS
+from tdjepa.config.records.keys import meant
 
 
 def problems(p) -> list[str]:
@@ -64,7 +64,8 @@ def _continued(p) -> Iterator[str]:
         key, before = f"methods.{name}.continues", method.continues
         source = p.methods.get(before.method)
         if source is None:
-            yield f"{key}: {before.method!r} is not defined under methods ({', '.join(p.methods)})"
+            known = ", ".join(p.methods)
+            yield f"{key}: {before.method!r} is not defined under methods ({known}){meant(before.method, p.methods)}"
             continue
         if source.continues:
             yield f"{key}: {before.method} continues a training itself; name the one that starts it"

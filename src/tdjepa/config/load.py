@@ -1,6 +1,6 @@
 """params.yaml as one `Params`: the overlay of the scale is laid over the base, and everything is checked at once."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tdjepa.base.errors import UserError
@@ -9,22 +9,42 @@ from tdjepa.config.costs import BY_CONTACT, GIVEN_BY, WITH_CONTACT
 from tdjepa.config.names import MAIN
 from tdjepa.config.overlay import inherited, merge
 from tdjepa.config.params import Params
-from tdjepa.config.parse import meant, parse, short
+from tdjepa.config.parse import parse
+from tdjepa.config.records.keys import meant, short
 from tdjepa.config.records.planning import Cell
 from tdjepa.config.yaml_file import read_yaml
 
 
+def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
+    return resolve(read_yaml(path), scale, str(path))
+
+
+def load_every_scale(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
+    """The parameters of one scale; those of the others are checked too."""
+    return resolve_every_scale(read_yaml(path), scale, str(path))
+
+
+def resolve_every_scale(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
+    """As `resolve`; then the other scales are checked too: better now than on the cluster."""
+    chosen = resolve(raw, scale, source)
+    for other in raw["scales"]:
+        if other != chosen.scale:
+            resolve(raw, other, f"{source}, scale {other}")
+    return chosen
+
+
 def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
     """The parameters of one scale from the raw content of params.yaml; every problem is named at once."""
-    merged = layers(raw, scale, source)
     problems = []
-    for part in merged:  # the base too: a bad value there waits for the scale that does not overlay it
+    for layer in layers(
+        raw, scale, source
+    ):  # the base too: a bad value there waits for a scale that does not overlay it
         try:
-            params = parse(Params, part, source)
+            params = parse(Params, layer, source)
         except UserError as error:
             problems += str(error).splitlines()
     if not problems:
-        problems = [f"{source}: {line}" for line in _of_each_training(params)]
+        problems = [f"{source}: {line}" for line in _of_trainings(params)]
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
     return params
@@ -38,11 +58,17 @@ def layers(raw: Mapping, scale: str | None, source: str) -> tuple[dict, dict]:
     scale = scale or raw.get("scale")
     if not isinstance(scales, Mapping):
         raise UserError(f"{source}: scales = {short(scales)}: a mapping of scales is expected")
-    if not isinstance(scale, str) or scale not in scales:
-        known = ", ".join(map(str, scales))[:200] or "(none defined)"
-        raise UserError(f"{source}: scale = {short(scale)}: must be one of {known}{meant(scale, scales)}")
+    for chosen in (scale, raw.get("scale")):  # that of the file too, even if it is not the one that is asked for
+        if not isinstance(chosen, str) or chosen not in scales:
+            known = ", ".join(map(str, scales))[:200] or "(none defined)"
+            raise UserError(f"{source}: scale = {short(chosen)}: must be one of {known}{meant(chosen, scales)}")
     base = {key: value for key, value in raw.items() if key != "scales"} | {"scale": scale}
-    return _written_out(base, source), _written_out(merge(base, inherited(scales, scale, f"{source}: scales")), source)
+    overlay = inherited(scales, scale, f"{source}: scales")
+    if "scale" in overlay:
+        raise UserError(
+            f"{source}: scales.{scale}.scale: no such key; a scale is `like` another, it does not choose one"
+        )
+    return _written_out(base, source), _written_out(merge(base, overlay), source)
 
 
 def _written_out(merged: dict, source: str) -> dict:
@@ -53,62 +79,61 @@ def _written_out(merged: dict, source: str) -> dict:
     return merged
 
 
-def _of_each_training(p: Params) -> list[str]:
-    """Recipes and sweeps are overlays too: what is wrong with what each training and its cells would get."""
-    problems = []
-    for env, method, seed in runs.trainings(p):
+def _of_trainings(p: Params) -> list[str]:
+    """Recipes and sweeps are overlays too: what is wrong with what the trainings and their cells would get."""
+    found: dict[str, list[str]] = {}
+    first = p.train_seeds[0]  # the one with the epoch curves; the others have no cell that it lacks
+    for env, method in ((env, method) for env, method, seed in runs.trainings(p) if seed == first):
         try:
-            cfg = slices.train_slice(p, env, method, seed)
-            before = cfg.method.continues
-            if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
-                problems.append(f"recipes: give {env}/{method} another model than {before.method}, which it continues")
-            cells = slices.evaluate_slice(p, env, method, seed).cells
-            for name, sweep in p.evaluate.sweeps.items():
-                if method in sweep.methods:
-                    cells += slices.evaluate_slice(p, env, method, seed, name).cells
-            problems += _too_far(p, cells) + _not_given(p, env, method, cells)
+            problems = list(_of_training(p, env, method, first))
         except UserError as error:
-            problems += str(error).splitlines()
-    return problems
+            problems = [
+                line.removeprefix(f"params for {env}/{method}").lstrip(":, ") for line in str(error).splitlines()
+            ]
+        for line in problems:
+            found.setdefault(line, []).append(f"{env}/{method}")
+    return [f"{line} ({_some(places)})" for line, places in found.items()]
 
 
-def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
-    return resolve(read_yaml(path), scale, str(path))
+def _some(places: list[str]) -> str:
+    first, *others = dict.fromkeys(places)
+    return f"{first} and {len(others)} more" if others else first
 
 
-def _too_far(p: Params, cells: tuple[Cell, ...]) -> list[str]:
+def _of_training(p: Params, env: str, method: str, seed: int) -> Iterable[str]:
+    cfg = slices.train_slice(p, env, method, seed)
+    before = cfg.method.continues
+    if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
+        yield f"recipes: give {env}/{method} another model than {before.method}, which it continues"
+    cells = slices.evaluate_slice(p, env, method, seed).cells
+    for name, sweep in p.evaluate.sweeps.items():
+        if method in sweep.methods:
+            cells += slices.evaluate_slice(p, env, method, seed, name).cells
+    yield from dict.fromkeys((*_too_far(p, cells), *_not_given(p, env, method, cells)))
+
+
+def _too_far(p: Params, cells: tuple[Cell, ...]) -> Iterable[str]:
     """Cells that ask for more than the models have."""
-    seen, trained = p.model.predictor.history, p.train.epochs
-    found = [
-        f"planner.history: {c.planner.history} exceeds model.predictor.history: {seen} ({c.setting})"
-        for c in cells
-        if c.planner.history > seen
-    ]
-    budgets = p.model.head.budgets
-    found += [
-        f"evaluate.planner.horizon: {c.planner.horizon} exceeds model.head.budgets: {budgets}, which {c.cost} plans with"
-        for c in cells
-        if c.cost == "rc_aux" and c.planner.horizon > budgets
-    ]
-    return found + [
-        f"evaluate.sweeps.{c.setting}: epoch {c.epoch} is beyond train.epochs: {trained}"
-        for c in cells
-        if c.epoch > trained
-    ]
+    seen, budgets, trained = p.model.predictor.history, p.model.head.budgets, p.train.epochs
+    for c in cells:
+        if c.planner.history > seen:
+            yield f"planner.history: {c.planner.history} exceeds model.predictor.history: {seen} ({c.setting})"
+        if c.cost == "rc_aux" and c.planner.horizon > budgets:
+            yield (
+                f"evaluate.planner.horizon: {c.planner.horizon} exceeds model.head.budgets: {budgets}, the most steps that "
+                f"the head of {c.cost} knows"
+            )
+        if c.epoch > trained:
+            yield f"evaluate.sweeps.{c.setting}: epoch {c.epoch} is beyond train.epochs: {trained}"
 
 
-def _not_given(p: Params, env: str, method: str, cells: tuple[Cell, ...]) -> list[str]:
+def _not_given(p: Params, env: str, method: str, cells: tuple[Cell, ...]) -> Iterable[str]:
     """Cells of the run whose cost the method's head or the environment cannot give."""
-    found, head = [], p.methods[method].head
+    head = p.methods[method].head
     for c in cells:
         main = c.setting == MAIN
         where = f"methods.{method}.costs" if main else f"evaluate.sweeps.{c.setting}"
         if head not in GIVEN_BY.get(c.cost, (head,)):
-            found.append(
-                f"{where}: {c.cost} needs head {' or '.join(GIVEN_BY[c.cost])}, but that of {method} is {head}"
-            )
+            yield f"{where}: {c.cost} needs head {' or '.join(GIVEN_BY[c.cost])}, but that of {method} is {head}"
         if c.cost in BY_CONTACT and env not in WITH_CONTACT and (main or env in p.evaluate.sweeps[c.setting].envs):
-            found.append(
-                f"{where}: {c.cost} needs contact geometry, which {env} lacks; only {', '.join(WITH_CONTACT)} has it"
-            )
-    return found
+            yield f"{where}: {c.cost} needs contact geometry, which {env} lacks; only {', '.join(WITH_CONTACT)} has it"

@@ -1,9 +1,9 @@
-"""Overlays: mappings that say only what differs from what they are laid over."""
+"""Overlays: mappings that say only what differs from what they are laid over, or from what they are `like`."""
 
 from collections.abc import Mapping
 
 from tdjepa.base.errors import UserError
-from tdjepa.config.parse import meant, short
+from tdjepa.config.records.keys import meant, short
 
 
 def merge(base: Mapping, overlay: Mapping) -> dict:
@@ -21,11 +21,16 @@ def inherited(entries: Mapping, name: str, where: str) -> dict:
     """
     out: dict = {}
     for heir in reversed(lineage(entries, name, where)):
-        own = entries[heir] or {}
-        if not isinstance(own, Mapping):
-            raise UserError(f"{where}.{heir} = {short(own)}: a mapping of parameters is expected")
-        out = merge(out, {key: value for key, value in own.items() if key != "like"})
+        out = merge(out, own(entries, heir, where))
     return out
+
+
+def own(entries: Mapping, name: str, where: str) -> dict:
+    """What an entry says itself."""
+    said = {} if entries[name] is None else entries[name]
+    if not isinstance(said, Mapping):
+        raise UserError(f"{where}.{name} = {short(said)}: a mapping of parameters is expected")
+    return {key: value for key, value in said.items() if key != "like"}
 
 
 def lineage(entries: Mapping, name: str, where: str) -> list[str]:
@@ -33,9 +38,11 @@ def lineage(entries: Mapping, name: str, where: str) -> list[str]:
     chain = [name]
     while isinstance(entries[chain[-1]], Mapping) and "like" in entries[chain[-1]]:
         like = entries[chain[-1]]["like"]
-        known = isinstance(like, str) and like in entries
-        if not known or like in chain:
-            found = "leads back to itself" if known else f"is not defined there{meant(like, entries)}"
-            raise UserError(f"{where}.{chain[-1]}.like = {short(like)}: {found} ({', '.join(map(str, entries))})")
+        key = f"{where}.{chain[-1]}.like = {short(like)}"
+        if not isinstance(like, str) or like not in entries:
+            known = ", ".join(map(str, entries))[:300]
+            raise UserError(f"{key}: is not defined there ({known}){meant(like, entries)}")
+        if like in chain:
+            raise UserError(f"{key}: leads back to itself ({' -> '.join([*chain, like])[:300]})")
         chain.append(like)
     return chain

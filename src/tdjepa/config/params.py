@@ -2,15 +2,17 @@
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tdjepa.config import checks
-from tdjepa.config.records.base import Env, Name, Record, Seed
+from tdjepa.config.records.base import Env, Name, Record, Seed, named
 from tdjepa.config.records.data import Collect, Fetch, Mine
 from tdjepa.config.records.evidence import Diagnose, Judge, Render
 from tdjepa.config.records.methods import Method, Recipe
 from tdjepa.config.records.model import Model, Runtime, Train
 from tdjepa.config.records.planning import Evaluate
+
+NamedRecipes = BeforeValidator(named, json_schema_input_type=dict[Name, Recipe | None] | list[Recipe])
 
 
 class Params(Record):
@@ -24,7 +26,7 @@ class Params(Record):
     model: Model
     train: Train
     runtime: Runtime = Field(Runtime(), exclude=True)  # not in any slice, so not in what jobs are compared by
-    recipes: tuple[Recipe, ...]
+    recipes: Annotated[dict[Name, Recipe], NamedRecipes] = Field(description="in this order; later ones win")
     methods: dict[Name, Method]
     evaluate: Evaluate
     diagnose: Diagnose

@@ -10,6 +10,7 @@ from tdjepa.config.names import MAIN
 from tdjepa.config.overlay import merge
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
+from tdjepa.config.records.methods import Recipe
 from tdjepa.config.records.model import Train
 
 
@@ -55,16 +56,21 @@ def jobs(p: Params, which: str) -> list[dict]:
     }[which]()
 
 
+def recipes_of(p: Params, env: str, method: str) -> dict[str, Recipe]:
+    """The recipes that are meant for one training, by name; later ones win."""
+    meant = {name: r for name, r in p.recipes.items() if r.when.env in (None, env)}
+    return {name: r for name, r in meant.items() if r.when.method in (None, method)}
+
+
 def recipe_of(p: Params, env: str, method: str) -> tuple[Train, dict, dict]:
-    """train, model and terms of one training: those of all, overlaid by the recipes that are meant for it."""
+    """train, model and terms of one training: those of all, overlaid by its recipes. A recipe adds no term to a method."""
     train, model = p.train.model_dump(mode="json"), p.model.model_dump(mode="json")
     terms = p.methods[method].terms.model_dump(mode="json")
-    for recipe in p.recipes:
-        if recipe.when.env in (None, env) and recipe.when.method in (None, method):
-            train, model = merge(train, recipe.train), merge(model, recipe.model)
-            absent = {name for name, term in terms.items() if term is None}
-            terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
-    return parse(Train, train, f"params for {env}/{method}: train"), model, terms
+    for recipe in recipes_of(p, env, method).values():
+        train, model = merge(train, recipe.train), merge(model, recipe.model)
+        absent = {name for name, term in terms.items() if term is None}
+        terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
+    return parse(Train, train, f"params for {env}/{method}", "train."), model, terms
 
 
 def steps_per_epoch(train: Train) -> int:
@@ -115,7 +121,7 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     sweep = p.evaluate.sweeps[name]
     usual = {"setting": name, "cost": planned_cost(p, env, method)}
     cells = []
-    for overlay in sweep.cells:
+    for overlay in sweep.cells.values():
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
         for values in itertools.product(*choices):
             overlaid = usual | dict(zip(overlay, values, strict=True))

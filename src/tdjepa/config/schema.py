@@ -1,17 +1,17 @@
-"""The JSON schema of params.yaml, for editors and for Snakemake's own validation."""
+"""The JSON schema of params.yaml, for editors. What the scales become is checked in full by `load.resolve`."""
 
 from tdjepa.config.params import Params
 
 
 def schema() -> dict:
-    """The JSON schema of params.yaml (base and overlays), for editors and for Snakemake's own validation.
-
-    Overlays may hold any part of the base, so there the schema only asks for known top-level keys, and a method that is
-    like another may hold any part of it; the full check of the merged result is `resolve`.
-    """
+    """The base must be complete. A scale, or a method that is `like` another, may hold any part of it."""
     full = Params.model_json_schema()
     sections = [key for key in full["properties"] if key != "scale"]
-    overlay = {"type": "object", "properties": dict.fromkeys(sections, {}), "additionalProperties": False}
+    overlay = {
+        "type": ["object", "null"],
+        "properties": {"like": {"type": "string"}} | dict.fromkeys(sections, {}),
+        "additionalProperties": False,
+    }
     full["properties"]["scales"] = {"type": "object", "additionalProperties": overlay, "minProperties": 1}
     full["required"] = [*full["required"], "scales"]
     heir = {"type": "object", "properties": {"like": {"type": "string"}}, "required": ["like"]}

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from tdjepa.base.artefacts import canonical
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
+from tdjepa.config.names import SIMULATOR
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
 from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Storage
@@ -157,10 +158,9 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
         cells, manifest = runs.swept_cells(p, env, method, sweep), p.evaluate.sweeps[sweep].manifest
     else:
         cells, manifest = runs.protocol_cells(p, env, method, seed), p.evaluate.manifest
+    # a lock is meant for the manifest of the report
+    locked = p.evaluate.locked.get(env) if manifest == p.evaluate.manifest else None
     cut = {"protocol": {env: p.evaluate.protocol[env]}, "sweeps": {}, "manifest": manifest}
-    locked = (
-        p.evaluate.locked.get(env) if manifest == p.evaluate.manifest else None
-    )  # the lock is the report's manifest's
     cut["locked"] = {env: locked} if locked else {}
     data = {
         "env": env,
@@ -202,7 +202,7 @@ def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
             f"diagnose.ceiling_pairs: has no entry for {env}; add one to plan there with the true simulator"
         )
     cell = parse(Cell, runs.cell(p, env, {"cost": "l2", "epoch": 1}, p.evaluate.plan_seeds[:1]), f"params for {env}")
-    cfg = evaluate_slice(p, env, "simulator", 0)
+    cfg = evaluate_slice(p, env, SIMULATOR, 0)
     evaluate = cfg.evaluate.model_copy(update={"episodes": min(pairs, cfg.evaluate.episodes), "curve_epochs": ()})
     return cfg.model_copy(update={"evaluate": evaluate, "cells": (cell,)})
 

@@ -1,4 +1,4 @@
-"""Reading YAML: no code execution, a bound on its size, errors in one line."""
+"""Reading YAML: no code execution, a bound on its size, no key twice, errors in one line."""
 
 import math
 from pathlib import Path
@@ -7,11 +7,23 @@ import yaml
 
 from tdjepa.base.errors import UserError
 
-MAX_NODES = 100_000  # of a YAML file; params.yaml has about a thousand
+MAX_NODES = 100_000  # values in a YAML file; params.yaml has about a thousand
+
+
+class Loader(yaml.SafeLoader):
+    """YAML's safe loader takes the last of two equal keys without a word; this one refuses them."""
+
+    def construct_mapping(self, node, deep=False):
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value} occurs twice", problem_mark=key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: str | Path):
-    """YAML without code execution, errors in one line."""
     try:
         text = Path(path).read_text()
     except OSError as error:
@@ -21,7 +33,7 @@ def read_yaml(path: str | Path):
     except ValueError:
         raise UserError(f"{path}: not text in UTF-8") from None
     try:
-        found = yaml.safe_load(text)
+        found = Loader(text).get_single_data()
     except Exception as error:  # its readers of numbers and dates let errors of their own through
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None
     if _size(found, {}) > MAX_NODES:
@@ -34,7 +46,7 @@ def _size(value, known: dict[int, float]) -> float:
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in known:
-        known[id(value)] = math.inf  # until it is done: who meets it inside itself meets it for ever
+        known[id(value)] = math.inf  # until it is done: whoever meets it inside itself meets it for ever
         parts = value.values() if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_size(part, known) for part in parts)
     return known[id(value)]

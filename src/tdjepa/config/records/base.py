@@ -1,22 +1,43 @@
 """The types that all parameter records share."""
 
+import re
 from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Env = Literal["two_room", "reacher", "push_t", "cube"]
 ENVS = get_args(Env)
 Cost = Literal["d_psi", "l2", "blend", "hard_gate", "soft_gate", "rc_aux"]
 Solver = Literal["cem", "icem", "mppi", "gradient"]
+Storage = Literal["plain", "packed"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one
+Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-Weight = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 ImageSize = Annotated[int, Field(ge=16, le=224)]
-Storage = Literal["plain", "packed"]
-Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
+
+
+def _number(value):
+    """1e-05 as a number: DVC's -S writes it, and YAML 1.1 reads it as text."""
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+e[-+]?[0-9]{1,3}", value, re.IGNORECASE):
+        return float(value)
+    return value
+
+
+Written = BeforeValidator(_number)
+Positive = Annotated[float, Field(gt=0), Written]
+Weight = Annotated[float, Field(ge=0), Written]
+Share = Annotated[float, Field(ge=0, le=1), Written]
+BelowOne = Annotated[float, Field(ge=0, lt=1), Written]
+
+
+def named(value):
+    """Named entries without those that were left empty. The entries of a list are named by their place."""
+    if isinstance(value, list):
+        value = {f"entry_{n}": entry for n, entry in enumerate(value, 1)}
+    if isinstance(value, dict):
+        return {name: entry for name, entry in value.items() if entry is not None}
+    return value
 
 
 class Record(BaseModel):

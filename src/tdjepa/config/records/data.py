@@ -1,4 +1,4 @@
-"""What the demonstrations are, and what is mined from them."""
+"""The demonstrations, and what is mined from them."""
 
 from typing import Annotated, Literal
 
@@ -38,7 +38,7 @@ class CubeData(Record):
     episodes: Count
     max_steps: Count = Field(description="steps of every episode: the expert gets a new target whenever it is done")
     action_noise: Weight = Field(
-        description="most noise of an episode; its level is drawn from 0 to this: std on x, y, z, 3x on yaw, 10x on the gripper"
+        description="upper bound of an episode's noise, drawn from 0 to this: std on x, y, z; 3x on yaw, 10x on the gripper"
     )
     carry_share: Share = Field(
         description="episodes in which the expert, whenever it holds the cube, carries it about at random"
@@ -65,12 +65,12 @@ class Collect(Record):
 
 
 class Fetch(Record):
-    """Where released demonstrations come from; what they are is in data/source.py."""
+    """Where released demonstrations come from; what they are is in released.py."""
 
     mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = Field(
         description="tried in order: the base URL of a hub, or a URL with {file} in it"
     )
-    sha256: dict[Env, Sha256] = Field(description="where a mirror has another file than the known one")
+    sha256: dict[Env, Sha256] = Field(description="by environment, where a mirror has another file than the known one")
 
 
 class Split(Record):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tdjepa.config.records.base import Count, Env, Name, Record, Seed
+from tdjepa.config.records.base import Count, Env, Name, Record, Seed, Written
 
 
 class Diagnose(Record):
@@ -16,13 +16,15 @@ class Diagnose(Record):
     ceiling_pairs: dict[Env, Count] = Field(
         description="pairs planned with the true simulator as model; an environment left out has none"
     )
-    methods: tuple[Name, ...] | None = Field(default=None, description="whose latents are measured; null: all methods")
+    methods: tuple[Name, ...] | None = Field(
+        default=None, description="methods whose latents are measured; absent: all"
+    )
 
 
 class Judge(Record):
     seed: Seed
     bootstrap: Annotated[int, Field(ge=100)]
-    level: Annotated[float, Field(gt=0.5, lt=1)]
+    level: Annotated[float, Field(gt=0.5, lt=1), Written]
 
 
 class Render(Record):

@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 
 from tdjepa.config.costs import GIVEN_BY
 from tdjepa.config.records.base import Cost, Count, Env, Name, Positive, Record, Weight
+from tdjepa.config.records.keys import unknown_keys
+from tdjepa.config.records.model import Model, Train
 
 
 class Term(Record):
@@ -25,7 +27,7 @@ class OneStep(Term):
 
 class Rollout(Term):
     horizons: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
-        description="open-loop losses over so many steps, averaged"
+        description="open-loop losses over this many steps, averaged"
     )
 
     @property
@@ -34,10 +36,10 @@ class Rollout(Term):
 
 
 class OpenLoop(Term):
-    """RC-aux: one horizon a batch, uniform up to one that grows with the epochs; step k weighs k."""
+    """RC-aux: one horizon per batch, drawn uniformly up to one that grows with the epochs; step k weighs k."""
 
     horizon: Count = Field(description="the longest horizon")
-    curriculum: Count = Field(description="the epoch from which on the longest horizon is drawn")
+    curriculum: Count = Field(description="the first epoch that may draw the longest horizon")
     targets: Literal["detached", "attached"]
 
     @property
@@ -49,7 +51,7 @@ class Temporal(Term):
     margin: Weight = Field(description="eta: the hinge of the negatives sits at eta * (window - 1)")
     negatives: bool
     pairs: Literal["one", "all"] = Field(
-        description="one random pair a window, as published, or all pairs weighted by how often they would be drawn"
+        description="one random pair per window, as published, or all pairs, weighted by how often they would be drawn"
     )
 
 
@@ -109,7 +111,7 @@ TRAINED_BY = {  # head -> the term that trains it
 
 
 class Continues(Record):
-    """The checkpoint that a training starts from, with a new optimiser and the whole schedule before it."""
+    """The checkpoint that a training starts from, with a new optimiser and the whole schedule again."""
 
     method: Name
     epoch: Count
@@ -117,25 +119,23 @@ class Continues(Record):
 
 class Method(Record):
     label: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f$\\]+$")] = Field(
-        description="how tables and figures call it: one line without $ and \\, which figures read as mathematics"
+        description="its name in tables and figures: one line without $ and \\, which figures read as mathematics"
     )
     window: Annotated[int, Field(ge=2)]
     head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
-    passes: Count = Field(
-        default=1, description="windows of an optimiser step, in multiples of train.batch * accumulate"
-    )
+    passes: Count = Field(default=1, description="windows per optimiser step, in multiples of train.batch * accumulate")
     continues: Continues | None = None
     trains_on: Literal["train", "all"] = Field(
         default="train",
-        description="episodes of the training part, or all: the evaluated ones too, to measure what that leak is worth",
+        description="episodes of the training part, or all, the evaluated ones too, to measure what that leak is worth",
     )
     envs: Annotated[tuple[Env, ...], Field(min_length=1)] | None = Field(
-        default=None, description="environments where it is run; all of the run if absent"
+        default=None, description="environments where it is run; absent: all of the run"
     )
     terms: Terms
     costs: Annotated[tuple[Cost, ...], Field(min_length=1)]
     plan_seeds: Count | None = Field(
-        default=None, description="it is planned with the first so many of evaluate.plan_seeds; all if absent"
+        default=None, description="number of plan seeds, the first of evaluate.plan_seeds; absent: all"
     )
 
     @model_validator(mode="after")
@@ -167,9 +167,17 @@ class When(Record):
 
 
 class Recipe(Record):
-    """An overlay of `train`, `model` and a method's `terms` for some environments or methods; later recipes win."""
+    """An overlay of `train`, `model` and a method's `terms` for some environments or methods."""
 
     when: When
     train: dict[str, Any] = {}
     model: dict[str, Any] = {}
-    terms: dict[str, Any] = Field({}, description="loss terms; of these only the ones that a method has")
+    terms: dict[str, Any] = Field({}, description="changes loss terms that a method has; adds none")
+
+    @model_validator(mode="after")
+    def known(self):
+        overlays = {"train": (Train, self.train), "model": (Model, self.model), "terms": (Terms, self.terms)}
+        problems = [f"{section}.{line}" for section, overlay in overlays.items() for line in unknown_keys(*overlay)]
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self

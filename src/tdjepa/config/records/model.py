@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tdjepa.config.records.base import Count, Device, Positive, Record, Share, Weight
+from tdjepa.config.records.base import BelowOne, Count, Device, Positive, Record, Share, Weight
 
 
 class Encoder(Record):
@@ -12,7 +12,7 @@ class Encoder(Record):
     width: Count
     depth: Count
     heads: Count
-    position_std: Positive = Field(description="std at which position embeddings start; see docs on aliasing")
+    position_std: Positive = Field(description="initial std of the position embeddings")
     stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
         description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
     )
@@ -27,7 +27,7 @@ class Predictor(Record):
     heads: Count
     head_width: Count
     mlp: Count
-    dropout: Annotated[float, Field(ge=0, lt=1)]
+    dropout: BelowOne
     history: Count = Field(description="frames that the predictor may see")
 
 
@@ -35,7 +35,7 @@ class Head(Record):
     hidden: Count
     features: Count = Field(description="width of each of the symmetric and asymmetric features")
     budgets: Count = Field(
-        description="most model steps that a budget-conditioned head knows; its planner looks no further"
+        description="the most model steps that a budget-conditioned head knows; plans with it are no longer"
     )
 
 
@@ -85,5 +85,5 @@ class Runtime(Record):
     )
     memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
     job_minutes: Weight = Field(
-        2880, description="a job of the workflow that takes longer hangs and is stopped; 0 = never"
+        2880, description="a job of the workflow that takes longer is taken to hang and is stopped; 0 = never"
     )

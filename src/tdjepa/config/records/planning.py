@@ -1,10 +1,25 @@
-"""How it is planned and evaluated."""
+"""How plans are made and evaluated."""
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from tdjepa.config.records.base import Cost, Count, Device, Env, Name, Positive, Record, Seed, Share, Solver, Weight
+from tdjepa.config.records.base import (
+    BelowOne,
+    Cost,
+    Count,
+    Device,
+    Env,
+    Name,
+    Positive,
+    Record,
+    Seed,
+    Share,
+    Solver,
+    Weight,
+    named,
+)
+from tdjepa.config.records.keys import keys_at, meant, short, unknown_keys
 from tdjepa.config.records.released import Sha256
 
 
@@ -15,7 +30,7 @@ class Planner(Record):
     elites: Annotated[int, Field(ge=2)]
     std: Positive = Field(description="initial std in z-scored action space")
     colour: Weight = Field(description="iCEM: exponent of the coloured noise")
-    smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(description="iCEM: share of the old mean and std")
+    smoothing: BelowOne = Field(description="iCEM: share of the old mean and std")
     keep: Annotated[int, Field(ge=0)] = Field(description="iCEM: elites carried to the next refinement")
     clip: Literal["reference", "raw"] = Field(
         description="iCEM: clip z-scored candidates to the raw bounds (as the reference does) or actions to their bounds"
@@ -64,6 +79,12 @@ class Protocol(Record):
     deployed: Cost
     planner: dict[str, Any] = Field(default={}, description="overlay of evaluate.planner for this environment")
 
+    @model_validator(mode="after")
+    def known(self):
+        if problems := list(unknown_keys(Planner, self.planner)):
+            raise ValueError("\n".join(f"planner.{line}" for line in problems))
+        return self
+
 
 class Cell(Record):
     """One planner setting: everything that decides a plan besides the model, the pair and the plan seed."""
@@ -80,26 +101,43 @@ class Cell(Record):
     plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
 
 
+CellOverlay = dict[str, Any]
+NamedCells = BeforeValidator(named, json_schema_input_type=dict[Name, CellOverlay | None] | list[CellOverlay])
+CELL_KEYS = [*keys_at(Planner), *keys_at(Costs), "epoch", "solver", "refinements", "cost", "alpha", "w"]
+
+
 class Sweep(Record):
     """Planner settings beside the protocol, as data: each cell overlays it; a list of values means each of them."""
 
     envs: tuple[Env, ...] = Field(description="environments where the pipeline runs it")
     methods: Annotated[tuple[Name, ...], Field(min_length=1)]
-    train_seeds: Count = Field(description="the first so many training seeds")
-    plan_seeds: Count = Field(description="the first so many plan seeds")
+    train_seeds: Count = Field(description="number of training seeds, from the first")
+    plan_seeds: Count = Field(description="number of plan seeds, from the first")
     manifest: Literal["validation", "test"]
-    cells: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] = Field(
+    cells: Annotated[dict[Name, CellOverlay], Field(min_length=1), NamedCells] = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
     )
+
+    @model_validator(mode="after")
+    def known(self):
+        problems = [
+            f"cells.{name}.{key} = {short(value)}: no such key{meant(key, CELL_KEYS)}"
+            for name, cell in self.cells.items()
+            for key, value in cell.items()
+            if key not in CELL_KEYS
+        ]
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
 
 
 class Evaluate(Record):
     manifest: Literal["validation", "test"]
-    episodes: Count = Field(description="the first so many entries of the manifest (it is in drawing order)")
-    budget: Count = Field(description="environment steps an episode may take")
+    episodes: Count = Field(description="number of entries, from the first of the manifest (it is in drawing order)")
+    budget: Count = Field(description="environment steps that an episode may take")
     plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
     device: Device
-    locked: dict[Env, Sha256] = Field(description="refuse every other manifest: sha256_of_lines by environment")
+    locked: dict[Env, Sha256] = Field(description="sha256_of_lines by environment; every other manifest is refused")
     blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
     curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curve (first training and plan seed only)")
     curve_cost: Cost

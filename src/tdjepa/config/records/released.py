@@ -45,7 +45,7 @@ class Limits(Record):
     archive_bytes: Bytes = Field(60 * 10**9, description="of the file to download, where its size is not known")
     unpacked_bytes: Bytes = Field(150 * 10**9, description="of everything in the archive together")
     members: Bytes = Field(64, description="files and folders in the archive")
-    ratio: Bytes = Field(50, description="unpacked bytes a compressed byte; the released files have 2 to 4")
+    ratio: Bytes = Field(50, description="unpacked bytes per compressed byte; the released files have 2 to 4")
 
 
 class Source(Record):
