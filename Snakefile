@@ -38,12 +38,15 @@ for phase in PHASES:
             f"{phase}_all: complete"
 
 
-# What is measured beside success, each by its name (docs/diagnostics.md).
+# What is measured beside success, each by its name (docs/diagnostics.md): the steps of the phase evaluate, each sweep by
+# itself,
 MEASURED = {
     "alignment": FILES.all("pairs"),
-    "probe": FILES.all("probe"),
-    "ceiling": FILES.all("ceiling"),
-    "sweep": FILES.all("sweep"),
+    **{
+        step.name: FILES.all(*step.gives)
+        for step in STEPS.values()
+        if step.phase == "evaluate" and step.name not in PHASES
+    },
     **{
         f"sweep_{name}": files
         for name in P.evaluate.sweeps

@@ -3,8 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from conftest import ROOT
 from tdjepa.base.errors import UserError
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa_workflow import announce
 
 
@@ -35,8 +38,9 @@ def test_without_latex_no_run_that_would_make_the_paper_begins(smoke, monkeypatc
 
 def test_a_changed_base_value_that_the_scale_overlays_is_named(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    file = tmp_path / "params.yaml"
-    for keep, said in ((True, False), (False, True), (True, True), (True, False)):  # a dry run does not count as a run
-        file.write_text(f"train: {{lr: {1 if not file.exists() else 2}}}\nscales: {{desk: {{train: {{lr: 3}}}}}}\n")
-        announce.shadowed("desk", keep)
-        assert ("train.lr" in capsys.readouterr().err) == said
+    raw = read_yaml(ROOT / "params.yaml")
+    for seed, keep, said in ((1, True, False), (2, False, True), (2, True, True), (2, True, False)):
+        raw["mine"]["pairs"] = seed
+        (tmp_path / "params.yaml").write_text(yaml.safe_dump(raw))
+        announce.shadowed("smoke", keep)  # a dry run keeps nothing, so the next run says it again
+        assert ("tdjepa: mine.pairs changed in the base from 1 to 2" in capsys.readouterr().err) == said

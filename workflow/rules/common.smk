@@ -19,6 +19,7 @@ for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
 
 from tdjepa.config.records.base import ENVS
 from tdjepa.steps.paths import card
+from tdjepa.steps.registry import STEPS
 from tdjepa_workflow import announce, leftovers, locks, patches, provenance
 from tdjepa_workflow.files import Files, ancients
 from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts

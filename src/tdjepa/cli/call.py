@@ -71,7 +71,7 @@ class Call:
             return given
         if self.scale is None:
             raise UserError(f"--{option}: needed beside --slice")
-        return Path(path(kind, self.scale, **self._place(), **names))
+        return Path(path(kind, self.scale, **self._place() | names))
 
     def run(self, verbs) -> int | None:
         """Call the verb's function and show the facts that it returns."""

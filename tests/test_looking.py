@@ -1,0 +1,56 @@
+"""Looking damages nothing: in a clone where nothing was run, no verb changes a committed file."""
+
+import subprocess
+
+import pytest
+
+from clone import Clone
+from tdjepa.cli import main
+from tdjepa.cli.tools import VERBS
+
+LOOKS = ("claims", "summary", "status", "verify", "cost", "params", "doctor")  # write only where a destination is named
+REFUSES = ("judge", "render", "page", "paper", "recipes")  # have nothing to work on
+MORE = {  # what a verb cannot be called without
+    "bench": ("sigreg", "--size", "desk"),  # refused: measuring takes long
+    "export": ("--checkpoint", "absent.safetensors", "--out", "absent"),
+    "import": ("--from", "absent", "--out", "absent.safetensors"),
+    "pack": ("--out", "absent.h5"),
+    "collect": ("--slice", "{"),  # would make data, which is no look
+    "fetch": ("--slice", "{"),
+}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    clone = Clone.of_project(tmp_path_factory.mktemp("fresh") / "clone")
+    clone.run("git", "init", "--quiet")
+    clone.run("git", "add", "--all", "--force")
+    clone.run("git", "commit", "--quiet", "--message", "as cloned")
+    return clone
+
+
+def test_every_verb_is_tried(clone):
+    assert {*LOOKS, *REFUSES, *MORE} <= set(VERBS)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_in_a_fresh_clone_changes_nothing(clone, name, monkeypatch, capsys):
+    monkeypatch.chdir(clone.path)
+    status = main([name, *MORE.get(name, ())])
+    said = capsys.readouterr()
+    changed = subprocess.run(["git", "status", "--porcelain", "--ignored"], capture_output=True, text=True, check=True)
+    left = [line for line in changed.stdout.splitlines() if "__pycache__" not in line and ".snakemake" not in line]
+    assert not left, said
+    if name in LOOKS and name != "verify":
+        assert status in (0, 1), said.err
+    else:
+        assert status == 2, said.out
+        assert said.err.count("\n") == 1, said.err
+    if name == "verify":
+        assert "nothing of scale desk was run here" in said.err.lower()
+
+
+def test_claims_shows_what_is_stored(clone, monkeypatch, capsys):
+    monkeypatch.chdir(clone.path)
+    assert main(["claims"]) == 0
+    assert "not run" not in capsys.readouterr().out.splitlines()[0]
