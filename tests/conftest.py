@@ -63,7 +63,7 @@ def trained(smoke, data, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory):
-    """A clone in which two methods were run from nothing to the paper, on two cores; not to be changed: `copy` it.
+    """A clone in which two methods were run from nothing to the paper, on four cores; not to be changed: `copy` it.
 
     Every shell word could go wrong here: the folder's name and a method's label hold quotes, spaces and commands.
     """
@@ -76,7 +76,7 @@ def small_run(tmp_path_factory):
     clone.change("scales.smoke.train_seeds", [3072])
     clone.change("methods.tdjepa.label", """T'D"; touch owned; `touch owned` {x} <script>alert(1)</script> & ~""")
     clone.run("git", "init", "--quiet")
-    clone.snakemake("all")
+    clone.run("snakemake", "--cores", "4", "all")
     return clone
 
 

@@ -210,15 +210,3 @@ def test_an_experiment_can_set_every_number(tmp_path):
     changed = {place: value + 1 for place, value in before.items()}
     apply_overrides(file, [f"{'.'.join(place)}={value}" for place, value in changed.items()])
     assert leaves(read_yaml(file)) == changed
-
-
-def test_an_experiment_can_set_every_list(tmp_path):
-    from dvc.utils.hydra import apply_overrides
-
-    file = tmp_path / "params.yaml"
-    file.write_text((ROOT / "params.yaml").read_text())
-    expected = read_yaml(file)
-    expected["scales"]["desk"].update(methods_run=["lewm"], envs=["reacher"], train_seeds=[1])
-    overrides = {"methods_run": "[lewm]", "envs": "[reacher]", "train_seeds": "[1]"}
-    apply_overrides(file, [f"scales.desk.{name}={value}" for name, value in overrides.items()])
-    assert read_yaml(file) == expected
