@@ -27,14 +27,15 @@ def test_the_paper_scale_is_planned_with_the_slurm_profile(clone):
 @pytest.mark.parametrize(
     ("target", "jobs"),
     [
-        ("sweep_reacher_protocol_all", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
-        ("sweep_gates_all", {"sweep": 3, "train": 3, "judge": 0}),
-        ("probe_all", {"probe": 24, "train": 24, "evaluate": 0}),
-        ("phases_all", {"judge": 1, "tables": 1, "figures": 0}),
-        ("calibration_all", {"figures": 1, "tables": 0}),
+        ("sweep_reacher_protocol_all scale=desk", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
+        ("sweep_gates_all scale=desk", {"sweep": 3, "train": 3, "judge": 0}),
+        ("probe_all scale=desk", {"probe": 24, "train": 24, "evaluate": 0}),
+        ("phases_all scale=smoke", {"judge": 1, "tables": 1, "figures": 0}),
+        ("calibration_all scale=smoke", {"figures": 1, "tables": 0}),
     ],
 )
 def test_a_diagnostic_by_its_name_takes_its_own_jobs(clone, target, jobs):
-    said = clone.run("snakemake", "-n", target, "--config", "scale=desk")
+    target, scale = target.split()
+    said = clone.run("snakemake", "-n", target, "--config", scale)
     counts = {name: int(n) for name, n in re.findall(r"^(\w+) +(\d+)$", said, re.MULTILINE)}
     assert {name: counts.get(name, 0) for name in jobs} == jobs
