@@ -11,7 +11,7 @@ from pathlib import Path
 from tdjepa.steps.registry import PHASES
 
 FILE = Path("docs/architecture.md")
-BLOCK = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
+BLOCK = re.compile(r"(?<=<!-- rule graph -->\n).*?(?=<!-- /rule graph -->\n)", re.DOTALL)
 
 Graph = dict[str, set[str]]  # rule -> the rules it needs
 
