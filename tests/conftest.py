@@ -101,3 +101,13 @@ def first_run(folder):
     clone.dvc("commit", "--force")
     clone.commit("run")
     return clone, said, jobs
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """serve(mirror) -> base URL of a server on localhost; every server ends with the test."""
+    from released_files import serving
+
+    monkeypatch.setenv("no_proxy", "*")
+    with serving() as start:
+        yield start

@@ -36,7 +36,7 @@ def changed(p: Params) -> dict[str, Params]:
         "model": p.model.model_copy(update={"latent": 1}),
         "train": p.train.model_copy(update={"epochs": 1}),
         "runtime": p.runtime.model_copy(update={"snapshot_every": 1}),  # watched by nobody
-        "recipes": {"lewm": Recipe(when=When(method="lewm"), train={"lr": 1.0})},
+        "recipes": {"mine": Recipe(when=When(method="lewm"), train={"lr": 1.0})},
         "methods": {name: method.model_copy(update={"label": "other"}) for name, method in p.methods.items()},
         "evaluate": p.evaluate.model_copy(update={"budget": 60, "sweeps": {}}),
         "diagnose": p.diagnose.model_copy(update={"probe_frames": 3, "ceiling_pairs": {}}),

@@ -10,6 +10,8 @@ from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import resolve, resolve_every_scale
 from tdjepa.config.overlay import merge
+from tdjepa.config.params import Params
+from tdjepa.config.parse import parse
 from tdjepa.config.schema import schema
 from tdjepa.config.slices import collect_slice, evaluate_slice, fetch_slice, mine_slice, slice_json, train_slice
 from tdjepa.config.yaml_file import read_yaml
@@ -182,6 +184,7 @@ BAD = [
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
     (("recipes",), {"a": {"when": {}, "train": {"batches": 3}}}, "recipes.a.train.batches = 3", "mean 'batch'?"),
     (("recipes",), [{"when": {}, "terms": {"sigrek": {}}}], "recipes.entry_1.terms.sigrek", "no such key"),
+    (("recipes",), {"a": {"when": {"method": "lewn"}}}, "recipes.a.when.method: 'lewn'", "did you mean 'lewm'?"),
     (("recipes",), {"a": {"when": {"env": "cub"}}}, "recipes.a.when.env = 'cub'", "did you mean 'cube'?"),
     (("recipes",), {"a": {"when": {}, "train": {"lr": -1.0}}}, "train.lr = -1.0", "greater than 0"),
     (("collect", "source"), {"cub": "released"}, "collect.source.cub = 'cub'", "did you mean 'cube'?"),
@@ -256,6 +259,17 @@ def test_recipes_apply_in_order_and_only_where_they_match(raw):
     lewm, tdjepa = (train_slice(p, "two_room", m, 1) for m in ("lewm", "tdjepa"))
     assert (lewm.train.batch, tdjepa.train.batch) == (8, 16)
     assert (lewm.model.encoder.depth, lewm.model.encoder.width) == (7, tdjepa.model.encoder.width)
+
+
+def test_the_order_of_recipes_and_cells_survives_canonical_json(raw):
+    recipes = {"b": {"when": {}, "train": {"lr": 1.0}}, "a": {"when": {}, "train": {"lr": 2.0}}}
+    raw["scales"]["desk"] |= {"recipes": recipes}
+    before = resolve(raw, "desk")
+    after = parse(Params, json.loads(slice_json(before)), "a slice")
+    assert list(after.recipes.values()) == list(before.recipes.values())
+    for name, sweep in before.evaluate.sweeps.items():
+        assert list(after.evaluate.sweeps[name].cells.values()) == list(sweep.cells.values())
+    assert slice_json(after) == slice_json(before)
 
 
 def test_a_recipe_changes_the_loss_terms_that_a_method_has_and_adds_none(raw):

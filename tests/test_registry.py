@@ -109,6 +109,7 @@ def test_an_edited_constant_runs_its_jobs_again_and_no_others(first_run, folder,
     text = path.read_text()
     assert text.count(old) == 1
     if name == "names of leaky methods":
-        clone.path.joinpath("params.yaml").write_text(clone.path.joinpath("params.yaml").read_text().replace("_leaky:", "_leaking:"))
+        params = clone.path / "params.yaml"
+        params.write_text(params.read_text().replace("_leaky", "_leaking"))
     path.write_text(text.replace(old, new))
     assert clone.planned() == jobs

@@ -210,3 +210,17 @@ def test_an_experiment_can_set_every_number(tmp_path):
     changed = {place: value + 1 for place, value in before.items()}
     apply_overrides(file, [f"{'.'.join(place)}={value}" for place, value in changed.items()])
     assert leaves(read_yaml(file)) == changed
+
+
+def test_an_experiment_can_set_every_list(tmp_path):
+    from dvc.utils.hydra import apply_overrides
+
+    file = tmp_path / "params.yaml"
+    file.write_text((ROOT / "params.yaml").read_text())
+    expected = read_yaml(file)
+    lists = {"methods_run": ["lewm"], "envs": ["reacher"], "train_seeds": [1]}
+    expected.update(lists)
+    expected["scales"]["desk"].update(lists)  # which desk takes from the base: + adds a key
+    overrides = {"methods_run": "[lewm]", "envs": "[reacher]", "train_seeds": "[1]"}
+    apply_overrides(file, [f"{at}{name}={value}" for at in ("", "+scales.desk.") for name, value in overrides.items()])
+    assert read_yaml(file) == expected

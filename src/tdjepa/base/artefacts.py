@@ -7,6 +7,7 @@ the sha256 of its inputs; it is written after the file, so a file without a matc
 
 import contextlib
 import errno
+import fcntl
 import functools
 import glob
 import hashlib
@@ -39,10 +40,11 @@ def sha256(path: str | Path) -> str:
 def publish(path: str | Path):
     """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears."""
     path = Path(path)
+    here = f".{path.name}.{platform.node()[:40]}-"  # with the process, so that others can tell whether the writer lives
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_dead(path)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.{_me()}.", suffix=".part" + path.suffix, dir=path.parent)
+        _remove_dead(path, here)
+        handle, name = tempfile.mkstemp(f".part{path.suffix}", f"{here}{os.getpid()}.", path.parent)
         os.close(handle)
     temporary = Path(name)
     try:
@@ -55,7 +57,7 @@ def publish(path: str | Path):
     except Exception as error:
         if not _is_full(error):
             raise
-        raise UserError(_full(path)) from error
+        raise _full(path) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -67,21 +69,20 @@ def explained(path: str | Path):
         yield
     except OSError as error:
         if _is_full(error):
-            raise UserError(_full(path)) from error
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror}); make its folder writable for this user and rerun"
-        ) from error
+            raise _full(path) from error
+        why = f"cannot be written ({error.strerror}); make its folder writable for this user and rerun"
+        raise UserError(f"{path}: {why}") from error
 
 
-def _full(path: str | Path) -> str:
-    return (
+def _full(path: str | Path) -> UserError:
+    return UserError(
         f"{path}: no space left to write it (the disk or a quota is full); nothing was written under that name. "
         "Free some space and rerun."
     )
 
 
 def _is_full(error: Exception) -> bool:
-    """Disk, quota or size limit exhausted; HDF5 and safetensors hand the reason on as text only."""
+    """Whether the disk, a quota or a size limit is exhausted. HDF5 and safetensors pass the reason on as text only."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
@@ -92,14 +93,8 @@ def _umask() -> int:
     return mask
 
 
-def _me() -> str:
-    """The writer of a temporary file, so that others can tell whether it still lives."""
-    return f"{platform.node()[:40]}-{os.getpid()}"
-
-
-def _sweep_dead(path: Path) -> None:
+def _remove_dead(path: Path, here: str) -> None:
     """Remove temporaries of `path` whose writer was killed on this machine; others may still be at work."""
-    here = f".{path.name}.{platform.node()[:40]}-"
     for leftover in path.parent.glob(f"{glob.escape(here)}*.part{path.suffix}"):
         pid = leftover.name[len(here) :].split(".")[0]
         if pid.isdecimal() and not _alive(int(pid)):
@@ -116,12 +111,22 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def sweep(path: str | Path) -> None:
-    """Remove what any killed writer of `path` left behind, on other machines too: for jobs that know they are alone."""
+def remove_leftovers(path: str | Path) -> None:
+    """Remove what killed writers of `path` left, those on other machines too. Only for jobs that know they are alone."""
     path = Path(path)
     for leftover in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
-        with contextlib.suppress(OSError):  # what forbids this forbids the writing too, which says so
+        with contextlib.suppress(OSError):  # whatever forbids this forbids the writing too, which says so
             leftover.unlink(missing_ok=True)
+
+
+def lock(file, taken: str) -> None:
+    """Keep other processes out as long as `file` is open, or say that it is `taken`. The kernel frees a dead one's lock."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(taken) from None
+    except OSError:  # a file system without locks
+        pass
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -137,16 +142,19 @@ def read_json(path: str | Path):
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)") from None
+        raise _missing(path) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); delete it and rerun the step that makes it") from None
 
 
+def _missing(path: str | Path) -> UserError:
+    return UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)")
+
+
 def card_path(path: str | Path) -> Path:
-    path = Path(path)
-    return path.with_name(path.stem + ".card.json")
+    return Path(path).with_name(Path(path).stem + ".card.json")
 
 
 def write_card(path: str | Path, verb: str, params: dict, inputs: dict[str, str | Path] | None = None, **facts) -> dict:
@@ -183,28 +191,22 @@ def verified(path: str | Path) -> dict:
     """The card of a file whose content is what the card says; a clear error otherwise."""
     path, card_file = Path(path), card_path(path)
     if not path.exists():
-        raise UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)")
+        raise _missing(path)
     if not card_file.exists():
-        raise UserError(
-            f"{path}: its card {card_file.name} is missing, so nothing says that the file is whole; rerun the step that makes it"
-        )
-    card = read_card(card_file)
-    found = sha256(path)
+        why = f"its card {card_file.name} is missing, so nothing says that the file is whole"
+        raise UserError(f"{path}: {why}; rerun the step that makes it")
+    card, found = read_card(card_file), sha256(path)
     if found != card["sha256"]:
-        raise UserError(
-            f"{path}: sha256 {found[:12]}… is not the card's {card['sha256'][:12]}…; "
-            "the file was changed or cut off. Delete it and rerun the step that makes it"
-        )
+        why = f"sha256 {found[:12]}… is not the card's {card['sha256'][:12]}…; the file was changed or cut off"
+        raise UserError(f"{path}: {why}. Delete it and rerun the step that makes it")
     return card
 
 
 @functools.cache
 def fingerprint() -> str:
-    """What numerical results may depend on: the processor and the thread count (between machines only tolerance is promised)."""
-    model = platform.processor() or platform.machine()
+    """What numbers may depend on: the processor and the thread count. Between machines they agree within tolerances only."""
+    model, threads = platform.processor() or platform.machine(), os.environ.get("OMP_NUM_THREADS", "-")
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
-    return (
-        f"{model}; {platform.system()} {platform.machine()}; OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', '-')}"
-    )
+    return f"{model}; {platform.system()} {platform.machine()}; OMP_NUM_THREADS={threads}"

@@ -1,13 +1,12 @@
 """A training that was stopped goes on where it was, and ends with the same bytes.
 
-Random draws are keyed by the step (streams.py), so all that a step depends on are the weights, the optimiser's moments, the
-step number and the sums of the curve and of the health: one safetensors file, written atomically now and then into
-`<out>/.running`. Epoch checkpoints wait there too until the last one is done, because a workflow removes the outputs of a job
-that did not finish.
+Random draws are keyed by the step (streams.py), so a step depends on nothing but the weights, the optimiser's moments, the
+step number and the sums of the curve and of the health. They are one safetensors file, written atomically now and then into
+`<out>/.running`. Epoch checkpoints wait there too until the last one is done, because a workflow removes the outputs of a
+job that did not finish.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -17,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.base.artefacts import explained, publish, sweep
-from tdjepa.base.errors import Stopped, UserError
+from tdjepa.base.artefacts import explained, lock, publish, remove_leftovers
+from tdjepa.base.errors import Stopped
 
 KEY = "tdjepa"  # one metadata key, see model/checkpoint.py
 
@@ -35,18 +34,13 @@ class Position:
 
 
 class Lock:
-    """Only one process may train into a folder. The kernel frees the lock of a dead one."""
+    """Only one process may train into a folder, as long as this object lives."""
 
     def __init__(self, folder: Path):
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self.handle = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: another process is training into this folder; wait for it") from None
-        except OSError:  # a file system without locks
-            pass
+        lock(self.handle, f"{folder}: another process is training into this folder; wait for it")
 
     def __del__(self):
         if hasattr(self, "handle"):
@@ -62,7 +56,7 @@ def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.op
         tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     about = {"run": run_key, "step": at.step, "sums": at.sums, "curve": at.curve, "health": at.health}
-    sweep(folder / "snapshot.safetensors")
+    remove_leftovers(folder / "snapshot.safetensors")
     with publish(folder / "snapshot.safetensors") as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about)})  # JSON keeps a float's every bit
 
@@ -71,7 +65,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
     """Continue the snapshot in `folder` if it is of the same run; a snapshot of another one is thrown away."""
     from safetensors import SafetensorError, safe_open
 
-    lock, path = Lock(folder.parent), folder / "snapshot.safetensors"
+    held, path = Lock(folder.parent), folder / "snapshot.safetensors"
     try:
         with safe_open(path, "pt") as file:
             about = json.loads((file.metadata() or {}).get(KEY, "{}"))
@@ -80,7 +74,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (FileNotFoundError, SafetensorError, ValueError):
         shutil.rmtree(folder, ignore_errors=True)
-        return Position(lock=lock)
+        return Position(lock=held)
     model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
     moments: dict[int, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
@@ -88,14 +82,14 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
             _, number, moment = name.split(".")
             moments.setdefault(int(number), {})[moment] = tensor
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
-    return Position(about["step"], about["sums"], about["curve"], about["health"], lock)
+    return Position(about["step"], about["sums"], about["curve"], about["health"], held)
 
 
 def deliver(folder: Path, out: Path) -> None:
     """Copy what waits in `folder` to its final place, then remove the folder. Killed half-way it can be done again."""
     for path in sorted(folder.iterdir(), key=lambda path: (path.name.endswith(".card.json"), path.name)):  # cards last
         if path.name != "snapshot.safetensors" and not path.name.startswith("."):
-            sweep(out / path.name)  # of a delivery that was killed
+            remove_leftovers(out / path.name)  # of a delivery that was killed
             with publish(out / path.name) as temporary:
                 shutil.copyfile(path, temporary)
     shutil.rmtree(folder)

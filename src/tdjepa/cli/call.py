@@ -71,13 +71,15 @@ class Call:
             return given
         if self.scale is None:
             raise UserError(f"--{option}: needed beside --slice")
-        return Path(path(kind, self.scale, **self._place() | names))
+        return Path(path(kind, **{**self._place(), "scale": self.scale, **names}))
 
     def run(self, verbs) -> int | None:
         """Call the verb's function and show the facts that it returns."""
         name = self.verb.name
         function = getattr(verbs, f"{name}_" if name == "import" else name, None)
-        function = function or importlib.import_module(self.verb.module).run
+        if function is None:
+            module, _, called = self.verb.module.partition(":")
+            function = getattr(importlib.import_module(module), called or "run")
         found = self._with_names(function)
         if isinstance(found, dict):
             wanted = getattr(self.verb, "shown", ()) or found
@@ -102,23 +104,19 @@ class Call:
         name = name.removesuffix("_file")  # where a module of the same name is imported: split_file
         if name in ("p", "cfg", "scale", "runtime"):
             return getattr(self, name)
-        if isinstance(self.verb, Step):
-            if name == "out":
-                return self.file(self.verb.out or self.verb.gives[0].split("/")[0], "out")
-            for kind in self.verb.takes:
-                if kind in FILES and FILES[kind].name == name:
-                    return self.file(kind)
-        return getattr(self.args, name)
+        if name == "out" and isinstance(self.verb, Step):
+            return self.file(self.verb.out or self.verb.gives[0].split("/")[0], "out")
+        kinds = {FILES[kind].name: kind for kind in self.verb.takes if kind in FILES}
+        return self.file(kinds[name]) if name in kinds else getattr(self.args, name)
 
     def _place(self) -> dict:
-        """What fills the templates of the paths."""
-        known = ("env", "seed", "epoch", "last_epoch", "evaluate", "method_name")
-        cfg = {name: getattr(self.cfg, name) for name in known if hasattr(self.cfg, name)}
-        place = {"env": cfg.get("env"), "method": cfg.get("method_name"), "seed": cfg.get("seed")}
-        place |= {"epoch": cfg.get("last_epoch"), "sweep": getattr(self.args, "sweep", "")}
-        if "evaluate" in cfg:
-            place["manifest"] = cfg["evaluate"].manifest
-        return place
+        """What fills the templates of the paths: from the slice, which may name other things than the options."""
+        if not (self.verb.slice or isinstance(self.verb, Step)):
+            return vars(self.args)
+        place = {name: getattr(self.cfg, name, None) for name in ("env", "seed")}
+        place |= {"method": getattr(self.cfg, "method_name", None), "epoch": getattr(self.cfg, "last_epoch", None)}
+        place["sweep"] = getattr(self.args, "sweep", "")
+        return place | ({"manifest": self.cfg.evaluate.manifest} if hasattr(self.cfg, "evaluate") else {})
 
     def _check_names(self) -> None:
         """Names that become folders are checked against the parameters first."""

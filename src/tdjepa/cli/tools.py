@@ -1,7 +1,8 @@
 """The verbs beside the pipeline: they look, measure, convert and compare. The steps are in steps/registry.py."""
 
-from tdjepa.steps.registry import DOCS, ENV, FILES, OUT, SCALE, SLICE, STEPS, Option, Verb, flag, value
+from tdjepa.steps.registry import DOCS, ENV, OUT, SCALE, SLICE, STEPS, Option, Verb, flag, value
 
+STORAGES = ("plain", "packed")
 PARTS = ("tables", "figures", "numbers")
 BENCHES = ("collect", "evaluate", "loader", "plan", "reader", "sigreg", "train")
 TOOLS = (
@@ -48,7 +49,8 @@ TOOLS = (
     Verb(
         "params",
         "check params.yaml, or show where each value comes from",
-        options=(
+        "tdjepa.tools.parameters:run_params",
+        (
             *SCALE,
             flag("resolved", "every value of the scale and where it comes from"),
             Option("env", "with --resolved and --method: the values of one training"),
@@ -66,16 +68,23 @@ TOOLS = (
             *(*SCALE, DOCS),
         ),
     ),
-    Verb("sheet", "a contact sheet of a data set, as PNG", options=(ENV, *SCALE, FILES["episodes"], OUT)),
+    Verb(
+        "sheet",
+        "a contact sheet of a data set, as PNG",
+        "tdjepa.tools.contact_sheet",
+        (ENV, *SCALE, OUT),
+        ("episodes",),
+    ),
     Verb(
         "pack",
         "the same episodes in the other storage",
-        options=(
-            *(ENV, *SCALE, FILES["episodes"], value("out", "new file", required=True)),
-            Option(
-                "storage", "of the new file (default packed)", {"choices": ("plain", "packed"), "default": "packed"}
-            ),
+        "tdjepa.data.chunked:pack",
+        (
+            *(ENV, *SCALE, value("out", "new file", required=True)),
+            Option("storage", "of the new file (default packed)", {"choices": STORAGES, "default": "packed"}),
         ),
+        takes=("episodes",),
+        shown=("episodes", "rows", "raw_bytes", "bytes", "sha256"),
     ),
     Verb(
         "import",
@@ -88,19 +97,21 @@ TOOLS = (
             Option("method", "method to file it under (default lewm)", {"default": "lewm"}),
             value("seed", "seed to file it under (default 0: not one of ours)", int, default=0),
             *(*SCALE, SLICE),
-            value("episodes", "the data that the model was trained on, for the statistics of its actions"),
             value("out", "where to write, FOLDER/epoch_10.safetensors if it is to be evaluated", required=True),
         ),
+        takes=("episodes",),  # that the model was trained on, for the statistics of its actions
         slice="train",
     ),
     Verb(
         "export",
         "a checkpoint of ours in the released LeWM format",
-        options=(
-            value("checkpoint", "one of our checkpoints", required=True),
+        "tdjepa.model.released:run_export",
+        (
+            value("checkpoint", "one of our checkpoints", dest="source", required=True),
             value("out", "folder for weights.pt and config.json", required=True),
             Option("style", "names of transformers before 5 or since", {"choices": ("old", "new"), "default": "old"}),
         ),
+        shown=("tensors", "sha256"),
     ),
     Verb(
         "bench",

@@ -218,45 +218,12 @@ def _table(docs, mark: str, make) -> None:
         insert(docs, mark, text)
 
 
-def sheet(p, env, episodes, out):
-    from tdjepa.tools import contact_sheet
-
-    episodes = episodes or Path(path("episodes", p.scale, env=env))
-    out = out or episodes.with_name("sheet.png")
-    contact_sheet.run(episodes, out)
-    return {"file": out}
-
-
-def pack(p, env, episodes, out, storage):
-    from tdjepa.data import chunked
-
-    episodes = episodes or Path(path("episodes", p.scale, env=env))
-    if out.resolve() == episodes.resolve():
-        raise UserError(f"--out {out}: is the file that is read; name another one")
-    card = chunked.pack(episodes, out, storage)
-    return {name: card[name] for name in ("episodes", "rows", "raw_bytes", "bytes", "sha256")} | {"file": out}
-
-
-def import_(call, cfg, source, config, sha256, out):
+def import_(cfg, source, config, sha256, episodes, out):
     from tdjepa.model import released
 
-    card = released.run_import(cfg, source, config, call.file("episodes"), out, sha256)
+    card = released.run_import(cfg, source, config, episodes, out, sha256)
     facts = {"source": card["source"], "checked": card["checked"], "parameters": card["parameters"]["all"]}
     return {**facts, "file": out}
-
-
-def export(checkpoint, out, style):
-    from tdjepa.model import released
-
-    card = released.run_export(checkpoint, out, style)
-    return {"tensors": card["tensors"], "sha256": card["sha256"], "folder": out, "file": out / "weights.pt"}
-
-
-def params(call, resolved, env, method, diff, schema):
-    from tdjepa.tools import parameters
-
-    how = {"resolved": resolved, "env": env, "method": method, "diff": diff, "schema": schema}
-    return parameters.run_params(params=call.args.params, scale=call.args.scale, **how)
 
 
 def cost(p, train_tflops, plan_tflops, peak_tflops, spent, measure):

@@ -15,6 +15,7 @@ def _names(p) -> Iterator[str]:
     """Names that lead nowhere."""
     listed = {"methods_run": p.methods_run, "diagnose.methods": p.diagnose.methods or ()}
     listed |= {f"evaluate.sweeps.{name}.methods": sweep.methods for name, sweep in p.evaluate.sweeps.items()}
+    listed |= {f"recipes.{name}.when.method": (r.when.method,) for name, r in p.recipes.items() if r.when.method}
     for key, names in listed.items():
         for m in names:
             if m not in p.methods:

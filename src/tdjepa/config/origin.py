@@ -46,6 +46,9 @@ def of_scale(raw: Mapping, scale: str | None = None, source: str = "params.yaml"
     p = resolve(raw, scale, source)
     found = _origins(raw, p.scale)
     whole = p.model_dump(mode="json", exclude={"scale"}) | {"runtime": p.runtime.model_dump(mode="json")}
+    whole["recipes"] = {name: recipe.model_dump(mode="json") for name, recipe in p.recipes.items()}  # with their names
+    for name, sweep in p.evaluate.sweeps.items():
+        whole["evaluate"]["sweeps"][name]["cells"] = sweep.cells
     return _leaves(whole, lambda place: _origin(found, place))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from tdjepa.config import checks
-from tdjepa.config.records.base import Env, Name, Record, Seed, named
+from tdjepa.config.records.base import Env, InOrder, Name, Record, Seed, named
 from tdjepa.config.records.data import Collect, Fetch, Mine
 from tdjepa.config.records.evidence import Diagnose, Judge, Render
 from tdjepa.config.records.methods import Method, Recipe
@@ -26,7 +26,7 @@ class Params(Record):
     model: Model
     train: Train
     runtime: Runtime = Field(Runtime(), exclude=True)  # not in any slice, so not in what jobs are compared by
-    recipes: Annotated[dict[Name, Recipe], NamedRecipes] = Field(description="in this order; later ones win")
+    recipes: Annotated[dict[Name, Recipe], NamedRecipes, InOrder] = Field(description="in this order; later ones win")
     methods: dict[Name, Method]
     evaluate: Evaluate
     diagnose: Diagnose

@@ -1,9 +1,9 @@
 """Episodes at paper scale: frames packed one by one, read in threads, within a bound on memory.
 
-350 GB of raw frames cannot be memory-mapped from a disk that does not hold them. Here `pixels` is one HDF5 chunk a frame,
-LZ4 and a Fletcher checksum; everything else is as in store.py, and h5py with hdf5plugin (so the library too) opens the file.
-We read around HDF5, which knows one thread at a time: where a chunk lies is asked once, then a frame is one pread and one
-LZ4 call, both outside the interpreter lock.
+350 GB of raw frames cannot be memory-mapped from a disk that does not hold them. Here `pixels` has one HDF5 chunk per frame,
+with LZ4 and a Fletcher checksum. Everything else is as in store.py, and h5py with hdf5plugin (so the library too) opens the
+file. We read around HDF5, which serves one thread at a time: it is asked once where the chunks lie, then a frame is one
+pread and one LZ4 call, both outside the interpreter lock.
 
 CPU microseconds for one frame of 224 px (150.5 kB) through HDF5 / our way, and kB on disk, one core of a shared 2-core machine:
 
@@ -13,10 +13,11 @@ CPU microseconds for one frame of 224 px (150.5 kB) through HDF5 / our way, and 
     Zstd 3 x 8  622 /   -,  3.2    428 /   -,  0.9    591 /   -,  4.3   (chunks of 8 frames: one wanted, 8 unpacked)
     Blosc LZ4   148 /   -,  5.6    112 /   -,  3.9    172 /   -, 26.9   (Blosc2: 443 to 562 through HDF5)
 
-A window takes frames 5 rows apart, so a chunk of several frames unpacks what nobody asked for. The checksum costs 5 to 22 us
-more: LZ4 has none, and a flipped bit would otherwise be trained on.
+A window takes frames 5 rows apart, so a chunk of several frames would unpack what nobody asked for. The checksum costs 5 to
+22 us more: LZ4 has none, and a flipped bit would otherwise be trained on.
 """
 
+import contextlib
 import errno
 import os
 import shutil
@@ -31,16 +32,14 @@ import hdf5plugin  # registers LZ4 with HDF5
 import numpy as np
 import pyarrow
 
-from tdjepa.base.artefacts import publish, sweep, verified, write_card
+from tdjepa.base.artefacts import publish, remove_leftovers, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
 from tdjepa.data import store
 from tdjepa.data.store import Store
 
 PIPELINE = (hdf5plugin.LZ4.filter_id, h5py.h5z.FILTER_FLETCHER32)
-LZ4_HEADER = (
-    16  # of HDF5's LZ4 filter, big-endian: bytes unpacked (8), bytes in a block (4), bytes of block 1 packed (4)
-)
+LZ4_HEADER = 16  # of HDF5's filter, big-endian: bytes unpacked (8), bytes in a block (4), bytes of block 1 packed (4)
 CHECKSUM = 4  # at the end of a chunk
 BLOCK = 64 << 20  # bytes of frames held while compressing
 
@@ -64,20 +63,22 @@ CREATE = {"plain": store.create, "packed": create_chunked}  # a new file of each
 
 
 def put(file: h5py.File, begin: int, frames: np.ndarray) -> None:
-    """Write frames from row `begin` on. How small they become is not known before, so the room for packed ones could not be
-    reserved: it is asked for here, because HDF5 must not run out of it."""
+    """Write frames from row `begin` on. Room for packed ones could not be reserved, because nobody knew how small they
+    become; it is asked for here, because HDF5 must not run out of it."""
     if file["pixels"].chunks and shutil.disk_usage(Path(file.filename).parent).free < frames.nbytes + (64 << 20):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     file["pixels"][begin : begin + len(frames)] = frames
 
 
 def pack(episodes: Path, out: Path, storage: str = "packed") -> dict:
-    """`tdjepa pack`: the same episodes in the other storage, a block at a time; returns the card, which keeps the facts of
-    the source's. There and back again gives the bytes that were there."""
+    """`tdjepa pack`: the same episodes in the other storage, a block at a time; returns the card, with the facts of the
+    source's card. There and back again gives the same bytes."""
+    if out.resolve() == episodes.resolve():
+        raise UserError(f"--out {out}: is the file that is read; name another one")
     source, data = verified(episodes), open_store(episodes)
     rows, frame = len(data.pixels), data.pixels[0].nbytes
     step = max(1, BLOCK // frame)
-    sweep(out)
+    remove_leftovers(out)
     with publish(out) as temporary, h5py.File(episodes, "r") as theirs:
         names = [name for name in theirs if name not in ("ep_len", "ep_offset")]
         columns = {name: (theirs[name].shape[1:], theirs[name].dtype) for name in names}
@@ -136,9 +137,8 @@ class Frames:
         return np.frombuffer(body, np.uint8).reshape(self.shape[1:])
 
     def _damaged(self, row: int, how: str) -> UserError:
-        return UserError(
-            f"{self.path}: the frame of row {row} cannot be read: {how}; the file is damaged, make it again"
-        )
+        why = f"the frame of row {row} cannot be read: {how}"
+        return UserError(f"{self.path}: {why}; the file is damaged, make it again")
 
 
 def most(shape: tuple[int, ...]) -> int:
@@ -167,10 +167,10 @@ class ChunkedStore(Store):
         layout = pixels.id.get_create_plist()
         filters = tuple(layout.get_filter(k)[0] for k in range(layout.get_nfilters()))
         if pixels.chunks != (1, *pixels.shape[1:]) or filters != PIPELINE:
-            raise UserError(
-                f"{self.path}: pixels has chunks {pixels.chunks} and HDF5 filters {filters}, expected one frame a chunk "
-                f"and filters {PIPELINE} (LZ4, Fletcher-32); make it again with `tdjepa collect`, `fetch` or `pack`"
-            )
+            found = f"pixels has chunks {pixels.chunks} and HDF5 filters {filters}"
+            expected = f"one frame per chunk and filters {PIPELINE} (LZ4, Fletcher-32)"
+            again = "make it again with `tdjepa collect`, `fetch` or `pack`"
+            raise UserError(f"{self.path}: {found}, expected {expected}; {again}")
         return Frames(self.path, pixels.shape, *_index(pixels, self.path))
 
 
@@ -205,54 +205,31 @@ def _index(pixels: h5py.Dataset, path: Path) -> tuple[np.ndarray, np.ndarray]:
     return begin, size
 
 
-class WindowStream:
-    """Batches of windows, read ahead of who asks for them: what `windows.gather` gives for order[:batch] and so on.
+def window_stream(
+    data: Store, order: np.ndarray, batch: int, window: int, frameskip: int, workers: int, memory_mb: float
+):
+    """Batches of windows, read ahead of whoever asks for them: what `windows.gather` gives for order[:batch] and so on.
 
     -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A); the last batch may be shorter.
 
     The batches and their order do not depend on `workers` (threads; 0 reads when asked). All decoded frames lie in a ring of
-    buffers that fits into `memory_mb`, the batch that was handed out last included: its frames are overwritten once the next
-    one is asked for, so who keeps them copies them. Reading ahead needs room for two batches. Use as a context manager or
-    call `close`: the threads end with the stream.
+    buffers that fits into `memory_mb`, the batch that was handed out last included. Its frames are overwritten once the next
+    one is asked for, so copy what you keep. Reading ahead needs room for two batches. Use it in a `with` statement, which
+    ends the threads.
     """
-
-    def __init__(
-        self, data: Store, order: np.ndarray, batch: int, window: int, frameskip: int, workers: int, memory_mb: float
-    ):
-        frame = int(np.prod(data.pixels.shape[1:]))
-        size = min(batch, len(order)) * window * frame
-        room = int(memory_mb * 1e6) - max(workers, 1) * frame  # each thread holds one frame besides
-        if room < size:
-            needed = -(-(size + max(workers, 1) * frame) // 10**6)
-            raise UserError(
-                f"memory_mb = {memory_mb:g}: a batch of {batch} windows of {window} frames of {data.image_size} px needs "
-                f"{needed} MB, and {needed + -(-size // 10**6)} to read ahead; give more or choose a smaller batch"
-            )
-        groups = [order[k : k + batch] for k in range(0, len(order), batch)]
-        depth = min(room // size, len(groups)) if workers and groups else 1
-        self.memory = depth * size + max(workers, 1) * frame  # bytes of decoded frames that exist at most
-        self.depth = depth
-        shape = (min(batch, len(order)), window, *data.pixels.shape[1:])
-        self._batches = _read_ahead(data, groups, shape, frameskip, workers, depth)
-        self._count = len(groups)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self):
-        return self
-
-    def __next__(self) -> tuple[np.ndarray, np.ndarray]:
-        return next(self._batches)
-
-    def close(self) -> None:
-        self._batches.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.close()
+    frame = int(np.prod(data.pixels.shape[1:]))
+    size, aside = min(batch, len(order)) * window * frame, max(workers, 1) * frame  # each thread holds a frame besides
+    room = int(memory_mb * 1e6) - aside
+    if room < size:
+        needed = -(-(size + aside) // 10**6)
+        raise UserError(
+            f"memory_mb = {memory_mb:g}: a batch of {batch} windows of {window} frames of {data.image_size} px needs "
+            f"{needed} MB, and {needed + -(-size // 10**6)} to read ahead; give more or choose a smaller batch"
+        )
+    groups = [order[k : k + batch] for k in range(0, len(order), batch)]
+    depth = min(room // size, len(groups)) if workers and groups else 1
+    shape = (min(batch, len(order)), window, *data.pixels.shape[1:])
+    return contextlib.closing(_read_ahead(data, groups, shape, frameskip, workers, depth))
 
 
 def _read_ahead(

@@ -17,10 +17,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pydantic import TypeAdapter, ValidationError
+
 from tdjepa import __version__
 from tdjepa.base.artefacts import read_json, sha256, write_json
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
+from tdjepa.config.records.released import Mirror, Source
 
 BLOCK = 1 << 20
 ENOUGH = 16 << 20  # a try that brought this much was worth it: the count of failures begins again
@@ -40,15 +43,6 @@ class Broken(Exception):
 
 
 @dataclass(frozen=True)
-class Expected:
-    """What is known about the file before it is there."""
-
-    sha256: str | None
-    bytes: int | None
-    limit: int  # bytes, where the size is not known
-
-
-@dataclass(frozen=True)
 class Patience:
     """Seconds until a silent server counts as gone, tries without progress, and the first of the doubling pauses."""
 
@@ -59,6 +53,18 @@ class Patience:
 
 
 PATIENT = Patience()
+
+
+def urls(source: Source, mirrors: tuple[str, ...]) -> list[str]:
+    """Where the file lies on each of the mirrors, in their order. A mirror is the base URL of a hub, or a URL with {file}."""
+    try:
+        TypeAdapter(tuple[Mirror, ...]).validate_python(mirrors)
+    except ValidationError as error:
+        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+    hub = "/datasets/{repo}/resolve/{revision}/{file}"
+    templates = (mirror if "{file}" in mirror else mirror.rstrip("/") + hub for mirror in mirrors)
+    names = {"{repo}": source.repo, "{revision}": source.revision, "{file}": source.file}
+    return [re.sub(r"\{(repo|revision|file)\}", lambda found: names[found[0]], template) for template in templates]
 
 
 @dataclass(frozen=True)
@@ -86,27 +92,27 @@ class Remote:
         return self.validator == now.validator if same and self.validator else checked
 
 
-def download(url: str, target: Path, expected: Expected, patience: Patience = PATIENT) -> str:
-    """`url` as `target`, with as many tries as `patience` has; returns its sha256, raises Failed.
+def download(url: str, target: Path, source: Source, patience: Patience = PATIENT) -> str:
+    """`url` as `target`, with as many tries as `patience` has; returns its sha256 or raises Failed.
 
-    A file that turns out wrong is removed, one that is only incomplete is kept for the next call.
+    A file that turns out wrong is removed; one that is only incomplete is kept for the next call.
     """
     part = target.with_name(target.name + ".part")
     failures, answered = 0, False
     while True:
         before = size(part)
         try:
-            attempt(url, part, expected, patience.timeout)
+            attempt(url, part, source, patience.timeout)
             break
         except Broken as error:
             failures = 1 if size(part) - before >= ENOUGH else failures + 1
-            # who never answered is probably not there: being offline should not take minutes to find out
+            # a server that never answered is probably not there: being offline should not take minutes to find out
             answered = answered or error.answered
             if failures > (patience.retries if answered else min(patience.retries, 1)):
                 raise Failed(f"{error} (tried {failures} times)") from None
             patience.sleep(patience.pause * 2 ** (failures - 1))
     try:
-        found = check(part, expected)
+        found = check(part, source)
     except Failed:
         discard(part)
         raise
@@ -117,19 +123,19 @@ def download(url: str, target: Path, expected: Expected, patience: Patience = PA
     return found
 
 
-def check(path: Path, expected: Expected) -> str:
+def check(path: Path, source: Source) -> str:
     """The sha256 of a file that is as expected; Failed otherwise."""
-    if expected.bytes is not None and size(path) != expected.bytes:
-        raise Failed(f"it has {size(path)} bytes, {expected.bytes} are expected")
+    if source.bytes is not None and size(path) != source.bytes:
+        raise Failed(f"it has {size(path)} bytes, {source.bytes} are expected")
     found = sha256(path)
-    if expected.sha256 is not None and found != expected.sha256:
-        raise Failed(f"its sha256 is {found}, expected is {expected.sha256}")
+    if source.sha256 is not None and found != source.sha256:
+        raise Failed(f"its sha256 is {found}, expected is {source.sha256}")
     return found
 
 
-def attempt(url: str, part: Path, expected: Expected, timeout: float) -> None:
+def attempt(url: str, part: Path, source: Source, timeout: float) -> None:
     """One request for what is missing of `part`; returns when the file is complete as far as the server tells."""
-    had = begun(part, url, expected)
+    had = begun(part, url, source)
     have = size(part)
     if had and have == had.length:
         return  # killed between the last byte and the check
@@ -143,19 +149,22 @@ def attempt(url: str, part: Path, expected: Expected, timeout: float) -> None:
         return
     with response:
         now = Remote.of(url, response)
-        start = position(response, part, had, now, have, expected)
-        room(part.parent, now, start, expected)
+        start = position(response, part, had, now, have, source)
+        missing, free = (now.length or source.bytes or 0) - start, shutil.disk_usage(part.parent).free
+        if missing > free:
+            sizes = f"{missing / 1e9:.1f} GB are to be downloaded, {free / 1e9:.1f} GB are free"
+            raise UserError(f"{part.parent}: {sizes}")
         write_json(state_of(part), asdict(now))
-        receive(response, part, start, now.length or expected.bytes, expected)
+        receive(response, part, start, now.length or source.bytes, source.limits.archive_bytes)
     if now.length is not None and size(part) < now.length:
         raise Broken(f"the connection broke off after {size(part)} of {now.length} bytes")
 
 
-def begun(part: Path, url: str, expected: Expected) -> Remote | None:
+def begun(part: Path, url: str, source: Source) -> Remote | None:
     """Of which remote file `part` is the beginning; a part that cannot be continued is removed."""
     try:
         had = Remote(**read_json(state_of(part)))
-        usable = had.continued_by(Remote(url, had.validator, had.length), expected.sha256 is not None)
+        usable = had.continued_by(Remote(url, had.validator, had.length), source.sha256 is not None)
         if part.exists() and usable and size(part) <= had.length:
             return had
     except (UserError, TypeError):  # no state, or not one that we wrote
@@ -184,59 +193,48 @@ def request(url: str, headers: dict, timeout: float):
         raise Broken(f"no sensible answer ({type(error).__name__}: {error})", answered=False) from None
 
 
-def position(response, part: Path, had: Remote | None, now: Remote, have: int, expected: Expected) -> int:
+def position(response, part: Path, had: Remote | None, now: Remote, have: int, source: Source) -> int:
     """Where in the file the body of this response begins; Failed or Broken if it cannot be used."""
+    limit = source.limits.archive_bytes
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise Failed("the server packs the file once more, although it was asked not to")
-    if expected.bytes is not None and now.length not in (None, expected.bytes):
-        raise Failed(f"the server announces {now.length} bytes, {expected.bytes} are expected")
-    if (now.length or 0) > (expected.bytes or expected.limit):
-        raise Failed(f"the server announces {now.length} bytes, more than the limit of {expected.limit}")
+    if source.bytes is not None and now.length not in (None, source.bytes):
+        raise Failed(f"the server announces {now.length} bytes, {source.bytes} are expected")
+    if (now.length or 0) > (source.bytes or limit):
+        raise Failed(f"the server announces {now.length} bytes, more than the limit of {limit}")
     if response.status == 200:
         return 0  # the whole file: the server knows no ranges, or the file is another one by now
     begins = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
     right = response.status == 206 and have and begins and int(begins[1]) == have
-    if not right or not had.continued_by(now, expected.sha256 is not None):
+    if not right or not had.continued_by(now, source.sha256 is not None):
         discard(part)
         raise Broken("the server's file is not the one that was begun; it is started again")
     return have
 
 
-def room(folder: Path, now: Remote, start: int, expected: Expected) -> None:
-    missing = (now.length or expected.bytes or 0) - start
-    free = shutil.disk_usage(folder).free
-    if missing > free:
-        raise UserError(f"{folder}: {missing / 1e9:.1f} GB are to be downloaded, {free / 1e9:.1f} GB are free")
+def receive(response, part: Path, start: int, total: int | None, limit: int) -> None:
+    """Append the body to `part` from `start` on. Flushed block by block, so that a kill leaves what the bar shows."""
+    most, have = total or limit, start
+    try:
+        with open(part, "ab") as file, progress(total, f"fetch {part.stem}", "B", start) as bar:
+            bar.unit_scale = True
+            file.truncate(start)
+            while block := next_block(response, have):
+                have += len(block)
+                if have > most:
+                    raise Failed(f"the server sends more than the {most} bytes that it may")
+                file.write(block)
+                file.flush()
+                bar.update(len(block))
+    except OSError as error:
+        raise UserError(f"{part}: {error.strerror}; what is there is kept, the same command goes on") from None
 
 
-def receive(response, part: Path, start: int, total: int | None, expected: Expected) -> None:
-    """Append the body to `part` from `start` on. Unbuffered, so that what the bar shows is what a kill leaves."""
-    most, have = total or expected.limit, start
-    with open(part, "ab", buffering=0) as file, progress(total, f"fetch {part.stem}", "B", start) as bar:
-        bar.unit_scale = True
-        file.truncate(start)
-        while True:
-            try:
-                block = response.read1(BLOCK)
-            except (OSError, http.client.HTTPException) as error:
-                raise Broken(f"the connection broke off after {have} bytes ({type(error).__name__})") from None
-            if not block:
-                return
-            have += len(block)
-            if have > most:
-                raise Failed(f"the server sends more than the {most} bytes that it may")
-            write(file, block)
-            bar.update(len(block))
-
-
-def write(file, block: bytes) -> None:
-    """All of the block: an unbuffered write may be short."""
-    view = memoryview(block)
-    while view:
-        try:
-            view = view[file.write(view) :]
-        except OSError as error:
-            raise UserError(f"{file.name}: {error.strerror}; what is there is kept, the same command goes on") from None
+def next_block(response, have: int) -> bytes:
+    try:
+        return response.read1(BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise Broken(f"the connection broke off after {have} bytes ({type(error).__name__})") from None
 
 
 def size(path: Path) -> int:
@@ -269,9 +267,8 @@ class _Redirect(urllib.request.HTTPRedirectHandler):
 
 def _opener() -> urllib.request.OpenerDirector:
     """As urllib's own, but without the handlers for ftp:, data: and file:."""
-    opener = urllib.request.OpenerDirector()
-    for handler in ("Proxy", "Unknown", "HTTP", "HTTPS", "HTTPDefaultError"):
-        opener.add_handler(getattr(urllib.request, f"{handler}Handler")())
-    opener.add_handler(_Redirect())
-    opener.add_handler(urllib.request.HTTPErrorProcessor())
+    opener, lib = urllib.request.OpenerDirector(), urllib.request
+    kinds = (lib.ProxyHandler, lib.UnknownHandler, lib.HTTPHandler, lib.HTTPSHandler, lib.HTTPDefaultErrorHandler)
+    for kind in (*kinds, _Redirect, lib.HTTPErrorProcessor):
+        opener.add_handler(kind())
     return opener

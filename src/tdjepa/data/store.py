@@ -42,7 +42,7 @@ def create(path: str | Path, lengths: np.ndarray, columns: dict[str, tuple[tuple
 
 
 def reserve(path: str | Path, size: int) -> None:
-    """Ask the disk for the room first: HDF5 crashes the whole process when it runs out of space while writing."""
+    """Ask the disk for the room first: HDF5 crashes the whole process when it runs out of space during a write."""
     with open(path, "wb") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)
@@ -81,14 +81,10 @@ class Store:
         self._check()
 
     def _column(self, file: h5py.File, name: str, kinds: str, dimensions: int) -> h5py.Dataset:
-        """A column of this very file: a link could name any other."""
-        column = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
-        if not isinstance(column, h5py.Dataset):
-            raise UserError(f"{self.path}: {name} is a link or a group, expected an array; the file is not one of ours")
+        column = own_column(file, name, self.path)
         if column.dtype.kind not in kinds or column.ndim != dimensions:
-            raise UserError(
-                f"{self.path}: {name} is {column.dtype} {column.shape}, expected {KINDS[kinds]} in {dimensions} dimensions"
-            )
+            expected = f"{KINDS[kinds]} in {dimensions} dimensions"
+            raise UserError(f"{self.path}: {name} is {column.dtype} {column.shape}, expected {expected}")
         return column
 
     def _read(self, column: h5py.Dataset) -> np.ndarray:
@@ -139,14 +135,29 @@ class Store:
         for name, column in (("action", self.action), ("state", self.state)):
             if len(column) != rows:
                 raise UserError(f"{self.path}: {name} has {len(column)} rows, pixels has {rows}; the file is damaged")
-        ends = self.offset + self.length - 1
-        inner = np.ones(rows, bool)
-        inner[ends] = False
-        for wrong, what in ((np.isnan(self.action).any(1) & inner, "NaN"), (np.isinf(self.action).any(1), "infinite")):
-            if wrong.any():
-                episode, step = place_of(self.offset, int(np.nonzero(wrong)[0][0]))
-                more = "only its last row may lack an action" if what == "NaN" else "it cannot be learned from"
-                raise UserError(f"{self.path}: {what} action inside episode {episode} (step {step}); {more}")
+        check_actions(self.action, self.offset, self.path)
+
+
+def own_column(file: h5py.File, name: str, path: Path) -> h5py.Dataset:
+    """A column whose data lies in this very file: links and external storage could pull in any file of this machine."""
+    column = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
+    if not isinstance(column, h5py.Dataset):
+        raise UserError(f"{path}: {name} is a link or a group, expected an array")
+    if column.external or column.is_virtual:
+        raise UserError(f"{path}: {name} takes its data from other files, which is refused")
+    return column
+
+
+def check_actions(action: np.ndarray, offset: np.ndarray, path: Path) -> None:
+    """Only the last row of an episode may lack its action (NaN): a row holds the action that was taken there."""
+    missing = np.isnan(action).any(1)
+    missing[np.append(offset[1:], len(action)) - 1] = False
+    for wrong, what in ((missing, "NaN"), (np.isinf(action).any(1), "infinite")):
+        if wrong.any():
+            row = int(np.nonzero(wrong)[0][0])
+            episode = int(np.searchsorted(offset, row, "right")) - 1
+            more = "only its last row may lack an action" if what == "NaN" else "it cannot be learned from"
+            raise UserError(f"{path}: {what} action inside episode {episode} (step {row - offset[episode]}); {more}")
 
 
 def _place(column: h5py.Dataset) -> int | None:
@@ -154,12 +165,6 @@ def _place(column: h5py.Dataset) -> int | None:
     start, size = column.id.get_offset(), math.prod(column.shape) * column.dtype.itemsize
     held = start is not None and column.id.get_storage_size() == size
     return start if held and start + size <= Path(column.file.filename).stat().st_size else None
-
-
-def place_of(offset: np.ndarray, row: int) -> tuple[int, int]:
-    """Episode and step of a row."""
-    episode = int(np.searchsorted(offset, row, "right")) - 1
-    return episode, row - int(offset[episode])
 
 
 def rows_of(offset: np.ndarray, length: np.ndarray, episodes: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.base.artefacts import publish, sweep, verified, write_card
+from tdjepa.base.artefacts import publish, remove_leftovers, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
 from tdjepa.config.slices import TrainSlice
@@ -27,7 +27,7 @@ def save(
     """Write the checkpoint and its card (with the `facts` on it); returns the card."""
     from safetensors.torch import save_file
 
-    sweep(path)
+    remove_leftovers(path)
     about = {
         "train": cfg.model_dump(mode="json"),
         "image_size": image_size,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tdjepa.base.artefacts import publish, sweep, write_card
+from tdjepa.base.artefacts import publish, remove_leftovers, write_card
 from tdjepa.base.progress import progress
 from tdjepa.config.slices import CollectSlice
 from tdjepa.data import card, chunked
@@ -20,7 +20,7 @@ def run(cfg: CollectSlice, out: Path) -> dict:
     """Collect `cfg.data.episodes` episodes of at least `cfg.min_length` rows into `out`; returns the card."""
     env = make(cfg.env)
     demos = env.demonstrations(cfg)
-    sweep(out)
+    remove_leftovers(out)
     with publish(out) as temporary:
         write(temporary, env, demos, cfg.data.image_size, cfg.storage)
     return write_card(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tdjepa.base.artefacts import publish, sha256_of_input, sweep, write_card, write_json
+from tdjepa.base.artefacts import publish, remove_leftovers, sha256_of_input, write_card, write_json
 from tdjepa.base.errors import UserError, reason
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import DiagnoseSlice
@@ -41,7 +41,7 @@ def run(
         model, about = checkpoint.load(path, checkpoint.of(cfg, epoch))
         tables.append(distances(model, data, drawn).assign(**who, epoch=epoch))
     table = pd.concat(tables, ignore_index=True)
-    sweep(out)
+    remove_leftovers(out)
     with publish(out) as temporary:
         table.to_parquet(temporary, index=False)
     inputs = {"episodes": episodes, "pairs": pairs}

@@ -13,7 +13,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from tdjepa.base.artefacts import fingerprint, hash_of, publish, sha256_of_input, sweep, write_card, write_text
+from tdjepa.base.artefacts import (
+    fingerprint,
+    hash_of,
+    publish,
+    remove_leftovers,
+    sha256_of_input,
+    write_card,
+    write_text,
+)
 from tdjepa.base.errors import UserError
 from tdjepa.base.journal import Journal
 from tdjepa.base.progress import progress
@@ -271,7 +279,7 @@ def final_distance(name: str, final: np.ndarray, goals: np.ndarray) -> np.ndarra
 
 def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path], out: Path) -> pd.DataFrame:
     table = pd.concat(tables, ignore_index=True)
-    sweep(out)
+    remove_leftovers(out)
     with publish(out) as temporary:
         table.to_parquet(temporary, index=False)
     said, locked = criterion(cfg.env), table["manifest"].iloc[0]

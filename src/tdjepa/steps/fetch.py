@@ -5,8 +5,6 @@ tdjepa fetch --env two_room --scale paper
 The archive is kept beside the data, so another image size needs no second download; what was unpacked is removed.
 """
 
-import contextlib
-import fcntl
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,95 +13,72 @@ from urllib.request import url2pathname
 import h5py
 import numpy as np
 
-from tdjepa.base.artefacts import publish, sweep, write_card
+from tdjepa.base.artefacts import lock, publish, remove_leftovers, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.records.released import Source
+from tdjepa.config.slices import FetchSlice
 from tdjepa.data import archive, card
 from tdjepa.data.chunked import open_store
 from tdjepa.data.convert import convert, open_released
-from tdjepa.data.download import PATIENT, Expected, Failed, Patience, check, download
+from tdjepa.data.download import PATIENT, Failed, Patience, check, download, urls
 from tdjepa.envs.base import make
+
+CACHE = Path("data", "released")  # one archive serves all scales
 
 
 def run(
-    env: str,
-    source: Source,
-    out: Path,
-    *,
-    cache: Path | None = None,
-    image_size: int | None = None,
-    episodes: int | None = None,
-    storage: str = "plain",
-    trust_first_use: bool = False,
-    goal_offset: int = 25,
-    patience: Patience = PATIENT,
+    cfg: FetchSlice, out: Path, *, mirrors: tuple[str, ...], trust_first_use=False, cache=CACHE, patience=PATIENT
 ) -> dict:
-    """Fetch `source`, convert it to `out` (frames resized if `image_size` is given, the first `episodes` only); the card."""
-    out = Path(out)
-    cache = Path(cache) if cache else out.parent / "released"
+    """Fetch the released file from the first of the mirrors that has it, and convert it to `out`; returns the card."""
+    source = cfg.source
     if source.sha256 is None and not trust_first_use:
         raise UserError(
             f"{source.file}: its sha256 is not known, so nobody can tell whether a download is right; give it in the "
             "parameters, or pass --trust-first-use to take what comes and record its sha256 in the card"
         )
+    addresses = urls(source, mirrors)
     cache.mkdir(parents=True, exist_ok=True)
-    with locked(cache / f".{Path(source.file).name}.lock"):
-        sweep(out)
-        packed, digest = obtain(env, source, cache, patience)
+    with open(cache / f".{Path(source.file).name}.lock", "w") as alone:  # two would append to the same part
+        lock(alone, f"{cache}: another `tdjepa fetch` is fetching the same file; wait for it")
+        remove_leftovers(out)
+        packed, digest = obtain(cfg.env, source, addresses, cache, patience)
         unpacked = cache / f"unpacked-{digest[:16]}"
-        found = open_released(hdf5_of(packed, unpacked, source, cache), env)
+        found = open_released(hdf5_of(packed, unpacked, source, cache), cfg.env)
         with publish(out) as temporary:
-            action = convert(found, temporary, image_size, episodes, storage)
+            action = convert(found, temporary, cfg.image_size, cfg.episodes, cfg.storage)
         made = write_card(
             out,
             "fetch",
-            # not the mirrors: the same file from elsewhere is the same data, and its card shall be the same
-            {
-                "source": source.model_dump(mode="json", exclude={"mirrors"}),
-                "image_size": image_size,
-                "episodes": episodes,
-                "storage": storage,
-            },
-            env=env,
-            storage=storage,
+            # without the mirrors: the same file from elsewhere is the same data, and its card is the same
+            cfg.model_dump(mode="json", exclude={"env": True, "goal_offset": True, "source": {"mirrors"}}),
+            env=cfg.env,
+            storage=cfg.storage,
             released={"sha256": digest, "bytes": packed.stat().st_size},
             checksum="known before" if source.sha256 else "trusted at first use",
             columns=found.names,
-            **(statistics(found.lengths[: episodes or None], action) | measured(env, out, goal_offset)),
+            **(statistics(found.lengths[: cfg.episodes], action) | measured(cfg.env, out, cfg.goal_offset)),
         )
         shutil.rmtree(unpacked, ignore_errors=True)
     return made
 
 
-@contextlib.contextmanager
-def locked(path: Path):
-    """One fetch of a file at a time: two would append to the same part. A killed process gives the lock back by itself."""
-    with open(path, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{path.parent}: another `tdjepa fetch` is fetching the same file; wait for it") from None
-        yield
-
-
-def obtain(env: str, source: Source, cache: Path, patience: Patience) -> tuple[Path, str]:
-    """The verified archive and its sha256, from the cache or the first mirror that gives it."""
-    expected = Expected(source.sha256, source.bytes, source.limits.archive_bytes)
+def obtain(env: str, source: Source, addresses: list[str], cache: Path, patience: Patience) -> tuple[Path, str]:
+    """The verified archive and its sha256, from the cache or the first address that gives it."""
     kept = cache / Path(source.file).name
     if kept.exists():
         try:
-            return kept, check(kept, expected)
+            return kept, check(kept, source)
         except Failed as error:
             raise UserError(f"{kept}: {error}; delete the file, or mend the checksum if that is wrong") from None
     failures = []
-    for url in source.urls:
+    for url in addresses:
         try:
             if urlsplit(url).scheme == "file":  # a mirror on this machine is read where it lies
                 path = Path(url2pathname(urlsplit(url).path))
                 if not path.is_file():
                     raise Failed("no such file")
-                return path, check(path, expected)
-            return kept, download(url, kept, expected, patience)
+                return path, check(path, source)
+            return kept, download(url, kept, source, patience)
         except Failed as error:
             failures.append(f"{url}: {error}")
     raise UserError(
@@ -122,7 +97,7 @@ def hdf5_of(packed: Path, unpacked: Path, source: Source, cache: Path) -> Path:
             archive.unpack(packed, unpacked, source.limits)
         except archive.Refused:
             if source.sha256 is None and packed.parent == cache:
-                packed.unlink()  # what does not open was never right: the next first use shall not find it
+                packed.unlink()  # what does not open was never right, so the next first use must not find it
             raise
     files = [path for path in sorted(unpacked.rglob("*")) if path.suffix in (".h5", ".hdf5") and path.name[:2] != "._"]
     if len(files) != 1:
@@ -136,8 +111,8 @@ def statistics(lengths: np.ndarray, action: np.ndarray) -> dict:
     """As for collected data. The action of an episode's last row leads out of it and does not count, if there is one."""
     inner = action.copy()
     inner[np.cumsum(lengths) - 1] = np.nan
-    unknown = np.zeros(0, bool)  # success and trivial goals need the simulator: `measured`
-    return card.statistics(lengths, inner, success=None, trivial=unknown)
+    # success and trivial goals need the simulator: `measured`
+    return card.statistics(lengths, inner, success=None, trivial=np.zeros(0, bool))
 
 
 def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:

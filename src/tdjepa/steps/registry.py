@@ -90,14 +90,16 @@ PER = {"env": (ENV,), "training": (ENV, METHOD, SEED), "scale": ()}  # what one 
 
 @dataclass(frozen=True)
 class Verb:
-    """A command of `tdjepa`. The function of its name in cli/verbs.py does it, else `run` of its module; either takes by name
-    what it needs (cli/call.py)."""
+    """A command of `tdjepa`. The function of its name in cli/verbs.py does it, else the one that `module` names after a
+    colon, else its `run`. It takes by name what it needs (cli/call.py)."""
 
     name: str
     help: str
     module: str = ""
     options: tuple[Option, ...] = ()
+    takes: tuple[str, ...] = ()  # kinds of files
     slice: str = ""  # config.slices.<slice>_slice cuts it; by default the name of the step
+    shown: tuple[str, ...] = ()  # of the facts that the function returns; by default all
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,8 @@ class Step(Verb):
     phase: str = ""  # the DVC stage and the target <phase>_all; without one only on request
     per: str = "scale"
     jobs: str = "once"  # which there are: a function of config/runs.py
-    takes: tuple[str, ...] = ()  # kinds of files
     gives: tuple[str, ...] = ()  # kinds of files, or the names in a folder: "evidence/stats.json"
     out: str = ""  # the kind that --out names, if it is not the first that the step gives
-    shown: tuple[str, ...] = ()  # of the facts that it returns; by default all
     verb: str = ""  # the verb that its rule calls, if it has none of its own
 
 
@@ -300,8 +300,9 @@ SECTIONS |= {"render": ALL_SECTIONS, "page": ALL_SECTIONS}
 
 def options(verb: Verb) -> tuple[Option, ...]:
     """All options of a verb. Those of a step follow from what it takes and gives; its own ones win."""
+    files = tuple(FILES[kind] for kind in verb.takes if kind in FILES)
     if not isinstance(verb, Step):
-        return verb.options
-    usual = (*PER[verb.per], *SCALE, SLICE, *(FILES[kind] for kind in verb.takes if kind in FILES), OUT)
+        return (*verb.options, *files)
+    usual = (*PER[verb.per], *SCALE, SLICE, *files, OUT)
     own = {option.name for option in verb.options}
     return (*(option for option in usual if option.name not in own), *verb.options)

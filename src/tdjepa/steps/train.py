@@ -25,7 +25,7 @@ from tdjepa.base.source_files import code_version
 from tdjepa.base.streams import seed_of, stream
 from tdjepa.config.records.model import Runtime, Train
 from tdjepa.config.slices import TrainSlice
-from tdjepa.data.chunked import WindowStream, open_store
+from tdjepa.data.chunked import open_store, window_stream
 from tdjepa.mining import split, windows
 from tdjepa.model import checkpoint
 from tdjepa.model.normalisation import set_normalisation
@@ -82,7 +82,7 @@ def run(
             order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", age))
             ahead = first[order[at.step % per_epoch * accumulate :]].reshape(-1)
             how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb)
-            with WindowStream(data, ahead, *how) as reader:
+            with window_stream(data, ahead, *how) as reader:
                 while at.step < epoch * per_epoch:
                     torch.manual_seed(seed_of(cfg.seed, "dropout", before + at.step))
                     for group in optimiser.param_groups:

@@ -12,12 +12,14 @@ from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 
 
-def run(episodes: Path, out: Path, rows: int = 6, columns: int = 10) -> None:
+def run(episodes: Path, out: Path | None = None, rows: int = 6, columns: int = 10) -> dict:
     """`rows` episodes spread over the file, `columns` frames spread over each, as one PNG."""
     from PIL import Image
 
+    out = out or episodes.with_name("sheet.png")
     with publish(out) as temporary:
         Image.fromarray(sheet(open_store(episodes), rows, columns)).save(temporary, format="png")
+    return {"file": out}
 
 
 def sheet(data: Store, rows: int, columns: int, gap: int = 2) -> np.ndarray:

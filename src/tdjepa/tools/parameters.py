@@ -20,15 +20,15 @@ from tdjepa.config.yaml_file import read_yaml
 WIDEST = 40  # characters of a column of values; a longer value pushes the rest of its line to the right
 
 
-def run_params(
-    *,
+def run(
     params: str | Path = "params.yaml",
     scale: str | None = None,
-    schema: bool = False,
+    *,
     resolved: bool = False,
-    diff: str | None = None,
     env: str | None = None,
     method: str | None = None,
+    diff: str | None = None,
+    schema: bool = False,
 ) -> None:
     if schema:
         print(json.dumps(schema_of_params(), indent=1, sort_keys=True))

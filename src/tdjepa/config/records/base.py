@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 Env = Literal["two_room", "reacher", "push_t", "cube"]
 ENVS = get_args(Env)
@@ -38,6 +38,10 @@ def named(value):
     if isinstance(value, dict):
         return {name: entry for name, entry in value.items() if entry is not None}
     return value
+
+
+# Canonical JSON sorts keys, but the order of named entries counts: they are written as a list.
+InOrder = PlainSerializer(lambda entries: list(entries.values()), return_type=list)
 
 
 class Record(BaseModel):

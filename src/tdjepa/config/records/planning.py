@@ -10,6 +10,7 @@ from tdjepa.config.records.base import (
     Count,
     Device,
     Env,
+    InOrder,
     Name,
     Positive,
     Record,
@@ -114,7 +115,7 @@ class Sweep(Record):
     train_seeds: Count = Field(description="number of training seeds, from the first")
     plan_seeds: Count = Field(description="number of plan seeds, from the first")
     manifest: Literal["validation", "test"]
-    cells: Annotated[dict[Name, CellOverlay], Field(min_length=1), NamedCells] = Field(
+    cells: Annotated[dict[Name, CellOverlay], Field(min_length=1), NamedCells, InOrder] = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
     )
 

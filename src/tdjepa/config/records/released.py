@@ -60,13 +60,6 @@ class Source(Record):
     bytes: Bytes | None = None
     limits: Limits = Limits()
 
-    @property
-    def urls(self) -> tuple[str, ...]:
-        hub = "/datasets/{repo}/resolve/{revision}/{file}"
-        templates = (m if "{file}" in m else m.rstrip("/") + hub for m in self.mirrors)
-        names = {"{repo}": self.repo, "{revision}": self.revision, "{file}": self.file}
-        return tuple(re.sub(r"\{(repo|revision|file)\}", lambda m: names[m[0]], t) for t in templates)
-
 
 RELEASED = {
     "two_room": Source(

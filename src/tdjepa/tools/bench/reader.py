@@ -19,7 +19,7 @@ import numpy as np
 from tdjepa.base import torchvision_shim
 from tdjepa.config.records.data import TwoRoomData
 from tdjepa.config.slices import CollectSlice
-from tdjepa.data.chunked import ChunkedStore, WindowStream, pack
+from tdjepa.data.chunked import ChunkedStore, pack, window_stream
 from tdjepa.mining import windows
 from tdjepa.steps import collect
 from tdjepa.tools.bench.timing import result
@@ -92,7 +92,7 @@ def streamed(store: ChunkedStore, order: np.ndarray, workers: int, forget: Path 
         with open(forget, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     before, peak, clock, cpu = resident(), 0.0, time.perf_counter(), time.process_time()
-    with WindowStream(store, order[: BATCHES * BATCH], BATCH, WINDOW, FRAMESKIP, workers, MEMORY) as stream:
+    with window_stream(store, order[: BATCHES * BATCH], BATCH, WINDOW, FRAMESKIP, workers, MEMORY) as stream:
         for _ in stream:
             peak = max(peak, resident())
     count = BATCHES * BATCH

@@ -1,0 +1,174 @@
+"""Servers on localhost, archives and small files of the released layout, for the tests of `tdjepa fetch`."""
+
+import contextlib
+import hashlib
+import io
+import re
+import tarfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import h5py
+import hdf5plugin
+import numpy as np
+import pyarrow
+
+from tdjepa.data.download import Patience
+from tdjepa.envs.base import make
+
+BODY = np.random.default_rng(0).bytes(50_000)
+HASTY = Patience(timeout=10, retries=3, pause=0)
+
+
+class Mirror:
+    """What a server on localhost does with each request; the defaults are a good server."""
+
+    def __init__(self, body=BODY):
+        self.body, self.etag, self.ranges = body, '"one"', True
+        self.cuts = []  # how many bytes of the answer to each request are sent before the connection breaks
+        self.announce = None  # Content-Length, if it is to be a lie
+        self.status, self.location = None, None  # an answer without a body
+        self.stop_at, self.stopped = None, threading.Event()  # send this much, then wait for the event
+        self.asked = []  # (path, Range) of every request
+        self.before = lambda mirror: None  # called at every request
+        self.silent = set()  # numbers of the requests that get no answer at all
+
+    @property
+    def ranged(self):
+        return [found for _, found in self.asked]
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        mirror = self.server.mirror
+        mirror.before(mirror)
+        mirror.asked.append((self.path, self.headers["Range"]))
+        if len(mirror.asked) in mirror.silent:
+            return
+        if mirror.status:
+            self.send_response(mirror.status)
+            self.send_header("Location", mirror.location or "")
+            self.end_headers()
+            return
+        start, total = 0, len(mirror.body)
+        if self.headers["Range"] and mirror.ranges and self.headers["If-Range"] in (None, mirror.etag):
+            start = int(re.fullmatch(r"bytes=(\d+)-", self.headers["Range"])[1])
+        self.answer(mirror, start, total)
+
+    def answer(self, mirror, start, total):
+        if start >= total:
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{total}")
+            self.end_headers()
+            return
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+        if mirror.etag:
+            self.send_header("ETag", mirror.etag)
+        self.send_header("Content-Length", str(mirror.announce or total - start))
+        self.end_headers()
+        body = mirror.body[start:][: mirror.cuts.pop(0) if mirror.cuts else None]
+        with contextlib.suppress(OSError):  # the client may go first
+            if mirror.stop_at:
+                self.wfile.write(body[: mirror.stop_at])
+                mirror.stopped.wait(60)
+            self.wfile.write(body[mirror.stop_at or 0 :])
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def serving():
+    """-> start(mirror) -> base URL; every server ends with the block."""
+    with contextlib.ExitStack() as stack:
+
+        def start(mirror) -> str:
+            server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+            server.mirror = mirror
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            stack.callback(thread.join, 60)
+            for end in (server.server_close, server.shutdown, mirror.stopped.set):
+                stack.callback(end)
+            return f"http://127.0.0.1:{server.server_port}"
+
+        yield start
+
+
+def sha(body):
+    return hashlib.sha256(body).hexdigest()
+
+
+def leftovers(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def zst(data):
+    return pyarrow.compress(data, codec="zstd", asbytes=True)
+
+
+def tar(*members, form=tarfile.PAX_FORMAT):
+    """(name, content or type) ... -> tar"""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as file:
+        for name, what in members:
+            info = tarfile.TarInfo(name)
+            if isinstance(what, bytes) and what[:1] == b"=":
+                info.size = len(what)
+                file.addfile(info, io.BytesIO(what))
+            else:
+                info.type, info.linkname = what, "../secret"
+                file.addfile(info)
+    return out.getvalue()
+
+
+LENGTHS = np.array([31, 5, 28])
+SIDE = 24
+THEIRS = {  # columns of the released files, as far as we use them, with their types
+    "two_room": {"action": (2, "f4"), "proprio": (2, "f4"), "pos_agent": (2, "f4"), "pos_target": (2, "f4")},
+    "reacher": {"action": (2, "f8"), "qpos": (2, "f8"), "qvel": (2, "f8"), "observation": (6, "f8")},
+    "push_t": {"action": (2, "f4"), "state": (7, "f4"), "proprio": (4, "f4")},
+    "cube": {
+        **{"action": (5, "f4"), "qpos": (21, "f8"), "qvel": (20, "f8"), "observation": (28, "f8")},
+        **{"proprio_effector_pos": (3, "f8"), "proprio_effector_yaw": (1, "f8")},
+    },
+}
+PACKING = {
+    "gzip": {"chunks": (7, SIDE, SIDE, 3), "compression": "gzip"},
+    "blosc": {"chunks": (10, SIDE, SIDE, 3), **hdf5plugin.Blosc()},
+    "plain": {},
+}
+
+
+def columns(env, lengths=LENGTHS):
+    rng, rows = np.random.default_rng(1), int(lengths.sum())
+    made = {name: rng.uniform(40, 180, (rows, width)).astype(kind) for name, (width, kind) in THEIRS[env].items()}
+    made["action"][np.cumsum(lengths) - 1] = np.nan
+    made["pixels"] = rng.integers(0, 256, (rows, SIDE, SIDE, 3), dtype=np.uint8)
+    if env == "two_room":
+        world = make(env)
+        world.restore(made["proprio"])
+        made["pixels"] = world.render(SIDE)
+    return made
+
+
+def write_released(path, made, index="ep_idx", listed=True, packing="gzip", lengths=LENGTHS):
+    with h5py.File(path, "w") as file:
+        for name, values in made.items():
+            file.create_dataset(name, data=values, **(PACKING[packing] if name == "pixels" else {}))
+        if index:
+            file[index] = np.repeat(np.arange(len(lengths)) + 7, lengths)  # the numbers need not begin at 0
+        if listed:
+            file["ep_len"] = lengths.astype(np.int32)
+            file["ep_offset"] = np.cumsum(lengths) - lengths
+        file["step_idx"] = np.concatenate([np.arange(n) for n in lengths])
+    return path
+
+
+def packed(path):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as file:
+        file.add(path, path.name)
+    return zst(out.getvalue())
