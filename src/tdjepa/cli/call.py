@@ -120,8 +120,8 @@ class Call:
 
     def _check_names(self) -> None:
         """Names that become folders are checked against the parameters first."""
-        from tdjepa.config.parse import meant
         from tdjepa.config.records.base import ENVS
+        from tdjepa.config.records.keys import meant
 
         args, methods = self.args, tuple(self._p.methods)
         if self.verb.name == "evaluate":

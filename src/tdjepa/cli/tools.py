@@ -49,7 +49,7 @@ TOOLS = (
     Verb(
         "params",
         "check params.yaml, or show where each value comes from",
-        "tdjepa.tools.parameters:run_params",
+        "tdjepa.tools.parameters",
         (
             *SCALE,
             flag("resolved", "every value of the scale and where it comes from"),
