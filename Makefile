@@ -3,7 +3,8 @@
 # that the folder's own path may hold spaces.
 
 SCALE ?= desk
-CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || getconf _NPROCESSORS_ONLN)
+# nproc would obey OMP_NUM_THREADS, which is about the threads of one process
+CORES ?= $(shell env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || getconf _NPROCESSORS_ONLN)
 # The first Python 3.11 that runs; seen from inside a virtual environment, the one which that was made from.
 PYTHON ?= $(shell for p in python3.11 python3 python; do $$p -c 'import sys; \
 	print(sys._base_executable) if sys.version_info[:2] == (3, 11) else sys.exit(1)' 2>/dev/null && break; done)
@@ -14,6 +15,7 @@ py := .venv/bin/python
 # Jobs and tests start `python`, `snakemake` and `dvc` by name. One thread a process: the jobs already fill the cores,
 # and the number of threads changes the last digits of a sum.
 run := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 $(py)
+activate := echo "To use tdjepa, snakemake and dvc by name in this shell:  source .venv/bin/activate"
 # modules of another Python installation must not shadow the pinned ones
 unexport PYTHONPATH PYTHONHOME
 
@@ -25,12 +27,13 @@ help:
 	@echo "                SCALE=smoke for a quick look, night for hours, paper for a GPU cluster, CORES=n (here $(CORES)),"
 	@echo "                SNAKEMAKE_ARGS=-n to see what would run"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
-	@echo "make lint       ruff, snakefmt and snakemake's own linter"
+	@echo "make lint       ruff, the layers of the code, snakefmt and snakemake's own linter"
 	@echo "make clean      removes caches and the smoke scale's data and results, never those of the others"
 	@echo "make distclean  clean, and .venv too"
 	@echo "PYTHON=...      the Python 3.11 to build .venv from (found: $(or $(PYTHON),none))"
 
 setup: system .venv/.package
+	@$(if $(filter setup,$(MAKECMDGOALS)),$(activate))
 
 system:
 	@workflow/system_packages.sh
@@ -62,6 +65,7 @@ latex:
 
 reproduce: latex setup
 	$(run) -m snakemake all --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(SNAKEMAKE_ARGS)
+	@$(activate)
 
 # Without a Chromium the tests of the web page are skipped, without SLURM those of the cluster. A person's machine is not
 # given SLURM's daemons unasked: that is workflow/system_packages.sh slurm.
@@ -87,11 +91,12 @@ test-pipeline:
 lint: setup
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
+	$(py) .venv/bin/lint-imports --no-cache --no-logo
 	$(py) -m snakefmt --check Snakefile workflow/rules
 	$(run) .ci/snakemake_lint.py
 
 clean:
-	rm -rf data/smoke results/smoke build .pytest_cache .ruff_cache .hypothesis .snakemake/log
+	rm -rf data/smoke results/smoke build .pytest_cache .ruff_cache .hypothesis .snakemake/log .snakemake/tdjepa
 	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

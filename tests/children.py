@@ -18,7 +18,7 @@ import pytest
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(  # one list for all tests: there is one server, which the first child starts
     [
-        *("pytest", "safetensors.torch", "pyarrow.parquet", "matplotlib.backends.backend_pdf", "tdjepa.verbs"),
+        *("pytest", "safetensors.torch", "pyarrow.parquet", "matplotlib.backends.backend_pdf", "tdjepa.cli.verbs"),
         *("tdjepa.steps.train", "tdjepa.steps.evaluate", "tdjepa.steps.collect", "tdjepa.steps.mine"),
         *("tdjepa.steps.diagnose", "tdjepa.steps.probe", "tdjepa.evidence.judge"),
         *("tdjepa.report.gather", "tdjepa.report.page.build", "tdjepa.report.pdf"),

@@ -45,7 +45,7 @@ class Clone:
         self.change("scales.smoke.envs", ["two_room"])
         self.change("scales.smoke.methods_run", METHODS)
         self.change("scales.smoke.train_seeds", [3072, 3073])
-        self.change("scales.smoke.recipes", [])
+        self.change("scales.smoke.recipes", {})
         self.change("scales.smoke.evaluate.sweeps.blend.envs", ["two_room"])
         self.change("scales.smoke.train.steps_per_epoch", 40)
         # CLS tokens of so small a model lie along one axis for a while, which would pass for a collapse

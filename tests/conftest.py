@@ -1,6 +1,7 @@
 """What the tests share, made once: the project's folder, one tiny data set, one tiny training, one run of the pipeline."""
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -14,6 +15,8 @@ tqdm.set_lock(threading.RLock())
 tqdm.monitor_interval = 0  # no thread: forks are made here
 
 ROOT = Path(__file__).resolve().parent.parent
+# what tests start runs the code of this folder, like the tests themselves (pyproject.toml: pythonpath)
+os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("src", "workflow"))
 
 
 def pytest_sessionfinish(session):
@@ -60,7 +63,7 @@ def trained(smoke, data, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory):
-    """A clone in which two methods were run from nothing to the paper, on two cores; not to be changed: `copy` it.
+    """A clone in which two methods were run from nothing to the paper, on four cores; not to be changed: `copy` it.
 
     Every shell word could go wrong here: the folder's name and a method's label hold quotes, spaces and commands.
     """
@@ -73,7 +76,7 @@ def small_run(tmp_path_factory):
     clone.change("scales.smoke.train_seeds", [3072])
     clone.change("methods.tdjepa.label", """T'D"; touch owned; `touch owned` {x} <script>alert(1)</script> & ~""")
     clone.run("git", "init", "--quiet")
-    clone.snakemake("all")
+    clone.run("snakemake", "--cores", "4", "all")
     return clone
 
 
@@ -89,6 +92,7 @@ def first_run(folder):
 
     clone = Clone.of_project(folder / "first run")
     clone.reduce_smoke()
+    shutil.copy(ROOT / "dvc.lock", clone.path)  # entries of another scale, which stay
     ignored = clone.path / ".gitignore"
     ignored.write_text(ignored.read_text().replace("/results/smoke/\n", ""))  # as it is with the other scales
     clone.run("git", "init", "--quiet")

@@ -6,33 +6,36 @@ import pytest
 
 from clone import Clone
 
+pytestmark = pytest.mark.pipeline
 
-@pytest.mark.pipeline
-def test_the_paper_scale_is_planned_with_the_slurm_profile(tmp_path):
-    clone = Clone.of_project(tmp_path / "a cluster's folder")
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    return Clone.of_project(tmp_path_factory.mktemp("clone") / "a cluster's folder")
+
+
+def test_the_paper_scale_is_planned_with_the_slurm_profile(clone):
     said = clone.run("snakemake", "-n", "--profile", "workflow/profiles/slurm", "all", "--config", "scale=paper")
     counts = {name: int(n) for name, n in re.findall(r"^(\w+) +(\d+)$", said, re.MULTILINE)}
-    assert {name: counts[name] for name in ("fetch", "mine", "floors", "ceiling")} == dict.fromkeys(
-        ("fetch", "mine", "floors", "ceiling"), 4
-    )
+    assert {counts[name] for name in ("fetch", "mine", "floors", "ceiling")} == {4}
     assert "collect" not in counts  # the released files, not our own demonstrations
     assert counts["train"] == counts["evaluate"] == 96
     readme = (clone.path / "README.md").read_text()
     assert f"makes {counts['total'] - 1} jobs" in readme  # `all` itself is none
 
 
-@pytest.mark.pipeline
 @pytest.mark.parametrize(
     ("target", "jobs"),
     [
-        ("sweep_reacher_protocol_all", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
-        ("sweep_gates_all", {"sweep": 3, "train": 3, "judge": 0}),
-        ("probe_all", {"probe": 24, "train": 24, "evaluate": 0}),
-        ("phases_all", {"judge": 1, "tables": 1, "figures": 0}),
-        ("calibration_all", {"figures": 1, "tables": 0}),
+        ("sweep_reacher_protocol_all scale=desk", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
+        ("sweep_gates_all scale=desk", {"sweep": 3, "train": 3, "judge": 0}),
+        ("probe_all scale=desk", {"probe": 24, "train": 24, "evaluate": 0}),
+        ("phases_all scale=smoke", {"judge": 1, "tables": 1, "figures": 0}),
+        ("calibration_all scale=smoke", {"figures": 1, "tables": 0}),
     ],
 )
-def test_a_diagnostic_by_its_name_takes_its_own_jobs(tmp_path, target, jobs):
-    said = Clone.of_project(tmp_path / "clone").run("snakemake", "-n", target, "--config", "scale=desk")
+def test_a_diagnostic_by_its_name_takes_its_own_jobs(clone, target, jobs):
+    target, scale = target.split()
+    said = clone.run("snakemake", "-n", target, "--config", scale)
     counts = {name: int(n) for name, n in re.findall(r"^(\w+) +(\d+)$", said, re.MULTILINE)}
     assert {name: counts.get(name, 0) for name in jobs} == jobs

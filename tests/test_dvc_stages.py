@@ -3,43 +3,24 @@
 from snakemake.persistence.file import FilePersistence
 
 from conftest import ROOT
-from tdjepa.config import runs
+from tdjepa.config import runs, slices
 from tdjepa.config.params import Params
 from tdjepa.config.records.methods import Recipe, When
-from tdjepa.config.slices import (
-    ceiling_slice,
-    collect_slice,
-    diagnose_slice,
-    evaluate_slice,
-    fetch_slice,
-    mine_slice,
-    probe_slice,
-    slice_json,
-    train_slice,
-)
 from tdjepa.report import figures, tables
-from tdjepa_workflow import dvc as dvc_stages
-from tdjepa_workflow import files as phases
-from tdjepa_workflow import provenance
-from tdjepa_workflow.sources import sources
+from tdjepa.steps.registry import FIGURES, SECTIONS, STEPS, TABLES
+from tdjepa_workflow import dvc, provenance
+from tdjepa_workflow.files import Files
+from tdjepa_workflow.sources import slice_of, sources
 
 
 def dependence(p: Params) -> dict[str, list]:
     """Everything of the parameters that reaches the jobs of each phase: their slices and the names of their files."""
-    files, trainings = phases.Files(p), runs.trainings(p)
-    each = {phase: list(paths) for phase, paths in files.phases().items()}
-    each["collect"] += [cut(p, env) for env in p.envs for cut in (collect_slice, fetch_slice)]
-    each["mine"] += [mine_slice(p, env) for env in p.envs]
-    each["train"] += [train_slice(p, *t) for t in trainings]
-    each["evaluate"] += [evaluate_slice(p, *t) for t in trainings]
-    each["evaluate"] += [evaluate_slice(p, env, "floors", 0) for env in p.envs]
-    each["evaluate"] += [evaluate_slice(p, env, m, s, name) for name, env, m, s in files.sweeps()]
-    each["evaluate"] += [diagnose_slice(p, *t) for t in trainings]
-    each["evaluate"] += [probe_slice(p, *t) for t in trainings]
-    each["evaluate"] += [ceiling_slice(p, env) for env in p.envs if env in p.diagnose.ceiling_pairs]
-    each["judge"] += [p.judge, *files.all_rows(), *files.all_pairs(), p.train_seeds[0]]
-    each["render"] += [slice_json(p)]
-    each["page"] += [slice_json(p)]
+    each = {phase: list(paths) for phase, paths in Files(p).phases().items()}
+    for name, step in STEPS.items():
+        if step.phase and hasattr(slices, f"{step.slice or name}_slice"):
+            kind = "envs" if name in ("collect", "fetch") else step.jobs  # whichever the source is
+            each[step.phase] += [slice_of(p, name, job) for job in runs.jobs(p, kind)]
+    each["judge"] += [*Files(p).rows(), *Files(p).all("pairs"), p.train_seeds[0]]
     return each
 
 
@@ -67,7 +48,7 @@ def changed(p: Params) -> dict[str, Params]:
 
 def test_committed_stages_are_the_generated_ones(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert (ROOT / "dvc.yaml").read_text() == dvc_stages.text(), "run: python -m tdjepa_workflow.dvc"
+    assert (ROOT / "dvc.yaml").read_text() == dvc.text(), "run: python -m tdjepa_workflow.dvc"
 
 
 def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):
@@ -75,8 +56,14 @@ def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):
     assert set(changed(smoke)) == set(Params.model_fields) - {"scale"}
     for section, p in changed(smoke).items():
         after = dependence(p)
-        for phase, sections in dvc_stages.SECTIONS.items():
+        for phase, sections in SECTIONS.items():
             assert (before[phase] != after[phase]) == (section in sections), f"{phase}: {section}"
+
+
+def test_stages_watch_the_overlays_of_all_scales_that_others_are_like():
+    scales = {"desk": {}, "smoke": {}, "quick": {"like": "desk"}, "quicker": {"like": "quick"}}
+    assert dvc.watched("mine", scales) == ["envs", "mine", "scales.${item}", "scales.desk", "scales.quick"]
+    assert dvc.watched("paper", scales) == []
 
 
 def test_only_environments_are_imported_by_name():
@@ -88,7 +75,7 @@ def test_only_environments_are_imported_by_name():
         if "import_module" in line and "mujoco" not in line  # other packages are no sources of ours
     ]
     # the parts of the report are verbs of their own in sources.py
-    assert {name for name, _ in calls} <= {"envs/base.py", "verbs.py", "render/run.py"}, calls
+    assert {name for name, _ in calls} <= {"envs/base.py", "cli/verbs.py", "cli/call.py", "report/render.py"}, calls
 
 
 def test_sources_of_a_verb(monkeypatch):
@@ -97,28 +84,27 @@ def test_sources_of_a_verb(monkeypatch):
     assert "src/tdjepa/envs/two_room.py" not in sources("train", "two_room")
     assert "src/tdjepa/evidence/published.yaml" in sources("figures")
     assert "src/tdjepa/evidence/bootstrap.py" in sources("judge")
-    page = {f"src/tdjepa/render/page/page.{kind}" for kind in ("html", "css", "js")}
+    page = {f"src/tdjepa/report/page/page.{kind}" for kind in ("html", "css", "js")}
     assert page <= set(sources("page"))
-    assert not page & set(sources("render"))
+    assert not page & set(sources("numbers"))
     assert {"src/tdjepa/steps/train.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
     assert not {
         "src/tdjepa/cli.py",
         "src/tdjepa/verbs.py",
-        "src/tdjepa/params.py",
         "src/tdjepa/steps/evaluate.py",
     } & set(sources("train"))
 
 
 def test_a_caption_is_a_source_of_tables_only(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert "src/tdjepa/render/captions.yaml" in sources("tables")
-    for verb in ("figures", "numbers", "render", "judge", "claims"):
+    assert "src/tdjepa/report/captions.yaml" in sources("tables")
+    for verb in ("figures", "numbers", "judge", "claims"):
         assert not [path for path in sources(verb) if "caption" in path or "tables.py" in path]
 
 
 def test_phases_list_what_render_writes():
-    assert tuple(figures.ALL) == phases.FIGURES
-    assert tuple(build.__name__ for build in tables.ALL) == phases.TABLES
+    assert tuple(figures.ALL) == FIGURES
+    assert tuple(build.__name__ for build in tables.ALL) == TABLES
 
 
 def test_records_lie_where_snakemake_looks(tmp_path, monkeypatch):

@@ -317,13 +317,14 @@ def test_no_time_limit_if_none_is_wanted(tmp_path):
 def test_a_job_that_is_told_to_stop_leaves_nothing(tmp_path):
     code = """
 import os, signal, sys
-from tdjepa import artefacts, cli, verbs
-def verb(args):
+from tdjepa import cli
+from tdjepa.base import artefacts
+def verb(call):
     with artefacts.publish(sys.argv[1]) as temporary:
         temporary.write_text("half")
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
-verbs.check = verb
+cli.verbs.params = verb
 sys.exit(cli.main(["params"]))
 """
     command = [sys.executable, "-c", code, str(tmp_path / "x")]

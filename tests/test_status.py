@@ -2,12 +2,17 @@
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
-from datetime import datetime
+from logging import makeLogRecord
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
 
+from snakemake_logger_plugin_tdjepa import LogHandler, LogHandlerSettings
 from tdjepa.base.errors import UserError
 from tdjepa.tools import status
 
@@ -34,47 +39,24 @@ rule judge:
     message: "judge"
     shell: "touch {output}"
 """
-LIVE = """\
-Provided cores: 4
-Job stats:
-job         count
---------  -------
-collect         1
-train           3
-all             1
-total           5
+NOW = 1_800_000_000.0
 
-[Mon Nov 16 07:58:05 2026]
-Job 1: collect two_room
-[Mon Nov 16 07:58:15 2026]
-Finished jobid: 1 (Rule: collect)
-[Mon Nov  2 07:58:16 2026]
-Job 7: train two_room lewm 3073
-Job 8: train two_room lewm 3074
-[Mon Nov  2 07:59:16 2026]
-Error in rule train:
-    message: train two_room lewm 3073
-    jobid: 7
-    input: x
-Trying to restart job 7.
-[Mon Nov  2 07:59:17 2026]
-Job 7: train two_room lewm 3073
-[Mon Nov  2 07:59:18 2026]
-Error in rule train:
-    jobid: 8
-"""
 
-GROUP = """\
-Provided remote nodes: 100
-[Mon Nov 16 13:08:31 2026] Group job probe (jobs in lexicogr. order):
+def job(number, name):
+    return {"event": "started", "id": number, "rule": name.split("_")[0], "job": name, "time": NOW}
 
-    [Mon Nov 16 13:08:31 2026]
-    Job 8: diagnose two_room lewm 3072
-    [Mon Nov 16 13:08:31 2026]
-    Job 9: floors two_room
-[Mon Nov 16 13:09:31 2026]
-Finished jobid: 9 (Rule: floors)
-"""
+
+LIVE = [
+    {"event": "run", "cores": 4},
+    {"event": "plan", "jobs": {"collect": 1, "train": 3}},
+    job(1, "collect_two_room"),
+    {"event": "finished", "id": 1},
+    job(7, "train_two_room_lewm_3073"),
+    job(8, "train_two_room_lewm_3074"),
+    {"event": "failed", "id": 7},
+    job(7, "train_two_room_lewm_3073"),  # again
+    {"event": "failed", "id": 8},
+]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +65,7 @@ def failed_run(tmp_path_factory):
     (folder / "Snakefile").write_text(SNAKEFILE)
     (folder / "workflow").mkdir()
     (folder / "workflow/expected_seconds.yaml").write_text("smoke: {collect: 1, train: 200, judge: 100}\n")
-    command = [sys.executable, "-m", "snakemake", "--cores", "1"]
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "tdjepa"]
     assert subprocess.run(command, cwd=folder, capture_output=True).returncode == 1
     jobs = [{"outputs": {"results/smoke/data": "x"}, "record": {"log": ["results/smoke/logs/collect_two_room.log"]}}]
     jobs += [{"outputs": {"results/smoke/gone": "x"}, "record": {"log": ["results/smoke/logs/mine_two_room.log"]}}]
@@ -112,50 +94,63 @@ def test_after_a_failed_run(failed_run, smoke, monkeypatch, capsys):
     assert "left     2 jobs, about 5 min on " in said
 
 
-def test_while_a_run_is_alive_its_log_is_read_and_nothing_started(failed_run, smoke, monkeypatch, capsys, tmp_path):
+def test_snakemake_finds_the_plugin_where_make_setup_installs_it():
+    code = "from snakemake.logging import LoggerPluginRegistry; print(LoggerPluginRegistry().is_installed('tdjepa'))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    assert subprocess.check_output([sys.executable, "-c", code], env=environment, text=True) == "True\n"
+
+
+def test_a_run_writes_its_events(failed_run):
+    (file,) = (failed_run / ".snakemake/tdjepa").glob("*.jsonl")  # the dry run of `status` writes none
+    events = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["run", "plan", "started", "finished", "started", "failed"]
+    assert events[0]["cores"] == 1
+    assert events[1]["jobs"] == {"collect": 1, "train": 1, "judge": 1}
+    train = {"rule": "train", "job": "train_two_room_lewm_1", "threads": 1, "wildcards": {}}
+    assert events[4].items() >= train.items()
+    assert events[4]["id"] == events[5]["id"]
+    assert events[4]["time"] <= events[5]["time"]
+
+
+def test_while_a_run_is_alive_its_events_are_read_and_nothing_started(smoke, monkeypatch, capsys, tmp_path):
     (tmp_path / "Snakefile").write_text("no workflow")
-    (tmp_path / ".snakemake/log").mkdir(parents=True)
-    (tmp_path / ".snakemake/log/2026.snakemake.log").write_text(LIVE)
+    (tmp_path / ".snakemake/tdjepa").mkdir(parents=True)
+    (tmp_path / ".snakemake/tdjepa/2025.jsonl").write_text('{"event": "run", "cores": 9}\n')  # an earlier run
+    lines_ = "".join(json.dumps(event) + "\n" for event in LIVE)
+    (tmp_path / ".snakemake/tdjepa/2026.jsonl").write_text(lines_ + '{"event": "fin')
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(status.time, "time", lambda: NOW + 42)
     with open(".snakemake/alive", "w") as held:
-        fcntl.flock(held, fcntl.LOCK_SH)
+        fcntl.flock(held, fcntl.LOCK_EX)
         status.run(smoke)
     said = capsys.readouterr().out
     assert "scale smoke: a run is alive" in said
     assert lines(said)["train"] == [".", "1", "1", "1"]
-    assert "running  train_two_room_lewm_3073, for " in said
+    assert "running  train_two_room_lewm_3073, for 42 s\n" in said
     assert "left     2 jobs on 4 cores, no measured time for this scale yet" in said
     assert not status.alive()
 
 
-def test_a_log_is_understood():
-    run = status.parse_log(LIVE)
-    assert (run.cores, run.planned) == (4, {"collect": 1, "train": 3})
-    assert run.started["7"] == ("train_two_room_lewm_3073", datetime(2026, 11, 2, 7, 59, 17))
-    assert (run.finished, run.failed, run.running) == ({"1"}, {"8"}, {"7"})
-
-
-def test_grouped_jobs_of_a_cluster_are_understood():
-    run = status.parse_log(GROUP)
-    assert run.cores == 100
-    assert run.started["8"] == ("diagnose_two_room_lewm_3072", datetime(2026, 11, 16, 13, 8, 31))
-    assert (run.finished, run.running) == ({"9"}, {"8"})
-
-
-LINT = "Building DAG of jobs...\n"  # as a lint or a graph leaves it
-REFUSED = "Assuming unrestricted shared filesystem usage.\nBuilding DAG of jobs...\nLockException:\n"
-
-
-def test_logs_that_are_of_no_run_are_passed_over(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    logs = tmp_path / ".snakemake/log"
-    logs.mkdir(parents=True)
-    assert status.last_run() == status.Run()
-    for hour, text in enumerate((GROUP, LIVE, REFUSED, LINT)):
-        (logs / f"2026-11-17T0{hour}.snakemake.log").write_text(text)
-    assert status.last_run() == status.parse_log(LIVE)
-    (logs / "2026-11-17T01.snakemake.log").unlink()
-    assert status.last_run() == status.parse_log(GROUP)
+def test_jobs_of_a_cluster_are_told_and_a_full_disk_stops_no_run(tmp_path):
+    settings = SimpleNamespace(dryrun=False)
+    handler = LogHandler(settings, LogHandlerSettings(file=tmp_path / "events.jsonl"))
+    told = {"rule_name": "floors", "jobid": 9, "log": ["floors_two_room.log"], "threads": 1, "wildcards": {}}
+    events = [
+        {"event": LogEvent.RESOURCES_INFO, "nodes": 100},
+        {"event": LogEvent.RESOURCES_INFO},
+        {"event": LogEvent.GROUP_INFO},
+        {"event": LogEvent.JOB_INFO, **told},
+        {"event": LogEvent.JOB_INFO, **told, "rule_name": "all"},
+        {"event": LogEvent.JOB_ERROR, **told},
+        {},
+    ]
+    for extra in events:
+        handler.emit(makeLogRecord(extra))
+    run = status.parse(map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines()))
+    assert (run.cores, run.names(run.failed), run.running) == (100, ["floors_two_room"], set())
+    assert LogHandler(SimpleNamespace(dryrun=True), None).path is None  # a dry run is no run
+    handler = LogHandler(settings, LogHandlerSettings(file=Path("/dev/full")))
+    handler.emit(makeLogRecord({"event": LogEvent.RESOURCES_INFO, "cores": 1}))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ import subprocess
 
 import psutil
 import pytest
+import yaml
 
-from clone import METHODS, NOTHING, Clone
+from clone import METHODS, NOTHING, ROOT, Clone
+from tdjepa.steps.registry import PHASES
 
 pytestmark = pytest.mark.pipeline
 
@@ -28,7 +30,7 @@ UP_TO_DATE = "Data and pipelines are up to date."
 
 def change_lewm(clone: Clone) -> None:
     """One training parameter of one method."""
-    clone.change("scales.smoke.recipes", [{"when": {"method": "lewm"}, "train": {"lr": 2e-3}}])
+    clone.change("scales.smoke.recipes", {"lewm": {"when": {"method": "lewm"}, "train": {"lr": 2e-3}}})
 
 
 def settled(clone: Clone) -> None:
@@ -94,22 +96,39 @@ def test_second_run_does_nothing(clone):
     assert UP_TO_DATE in clone.dvc("status")
 
 
+def test_another_scale_leaves_the_lock_of_the_others_alone_and_starts_none_of_them(first_run):
+    clone, _, _ = first_run
+    before, after = (yaml.safe_load((path / "dvc.lock").read_text())["stages"] for path in (ROOT, clone.path))
+    assert before
+    assert {name: content for name, content in after.items() if not name.endswith("@smoke")} == before
+    assert {name for name in after if name.endswith("@smoke")} == {f"{phase}@smoke" for phase in PHASES}
+    assert clone.dvc("stage", "list", "--name-only").split() == [f"{phase}@smoke" for phase in PHASES]
+
+
 def test_nothing_of_the_cache_is_in_git_and_all_of_the_report_is(first_run):
     tracked = first_run[0].run("git", "ls-files", "data", "results").splitlines()
     assert {path.split("/")[2] for path in tracked} == {"evidence", "report"}
     assert first_run[0].run("git", "status", "--porcelain") == ""
 
 
-def test_changed_parameter_by_snakemake(first_run, changed_by_snakemake, folder):
+def test_changed_parameter_by_snakemake_and_a_checkout_of_the_commit_before(first_run, changed_by_snakemake, folder):
     clone, jobs = changed_by_snakemake
     assert jobs == LEWM
     before, after = first_run[0].artefacts("results/smoke/train"), clone.artefacts("results/smoke/train")
     assert {name for name in before if before[name] != after[name]} == {name for name in before if "lewm" in name}
-    clone = clone.copy(folder / "then by dvc")
+    # DVC agrees; then to the commit before and back
+    clone = clone.copy(folder / "history")
     with clone.executed() as jobs:
         clone.dvc("repro")
     assert jobs == set()
     settled(clone)
+    clone.commit("changed")
+    new = clone.artefacts()
+    for commit, results in (("HEAD~1", first_run[0].artefacts()), ("-", new)):
+        clone.run("git", "checkout", "--quiet", commit)
+        clone.dvc("checkout")
+        assert clone.artefacts() == results
+        settled(clone)
 
 
 def test_dvc_shows_what_changed(changed_by_snakemake, folder):
@@ -121,52 +140,51 @@ def test_dvc_shows_what_changed(changed_by_snakemake, folder):
 
 def test_a_continued_training_follows_the_one_before(clone):
     for method, reached in (("tdjepa", "tdjepa"), ("tdjepa_no_hinge", "tdjepa_no_hinge")):
-        clone.change("scales.smoke.recipes", [{"when": {"method": method}, "train": {"lr": 2e-3}}])
+        clone.change("scales.smoke.recipes", {"one": {"when": {"method": method}, "train": {"lr": 2e-3}}})
         assert clone.planned() == {job for job in EVERYTHING if reached in job} | REPORT
 
 
-def test_checkout_of_an_older_commit_and_back(first_run, changed_by_snakemake, folder):
-    clone = changed_by_snakemake[0].copy(folder / "history")
-    clone.dvc("commit", "--force")
-    clone.commit("changed")
-    new = clone.artefacts()
-    for commit, results in (("HEAD~1", first_run[0].artefacts()), ("-", new)):
-        clone.run("git", "checkout", "--quiet", commit)
-        clone.dvc("checkout")
-        assert clone.artefacts() == results
-        settled(clone)
+def test_a_method_that_is_taken_out_leaves_nothing_and_comes_back_as_it_was(clone, first_run):
+    tracked = ("train", "rows", "diagnostics")
+    clone.change("scales.smoke.methods_run", METHODS[:2])
+    assert clone.planned("evaluate_all") == set()
+    assert "no job makes 22 files any more" in clone.snakemake("evaluate_all")
+    left = clone.artefacts(*(f"results/smoke/{name}" for name in tracked))
+    assert not [name for name in left if METHODS[2] in name]
+    clone.change("scales.smoke.methods_run", METHODS)
+    assert clone.planned() == set()
+    assert clone.artefacts() == first_run[0].artefacts()
 
 
-@pytest.mark.parametrize(
-    "files",
-    ["src/**/* paper/* params.yaml Snakefile workflow/**/*", "data/**/*", "results/**/*"],
-    ids=["sources", "data", "results"],
-)
-def test_touch_does_nothing(clone, files):
-    for pattern in files.split():
+def test_touch_does_nothing(clone):
+    for pattern in ("src/**/*", "paper/*", "params.yaml", "Snakefile", "workflow/**/*", "data/**/*", "results/**/*"):
         for path in clone.path.glob(pattern):
             path.touch()
     settled(clone)
 
 
 def test_changed_source_reruns_its_consumers(clone):
-    for file, jobs in {
+    consumers = {
         "src/tdjepa/evidence/bootstrap.py": REPORT,
         "src/tdjepa/report/pdf.py": {"paper"},
-        "src/tdjepa/render/page/page.css": {"page"},
-        "src/tdjepa/render/captions.yaml": {"tables", "page", "paper"},
+        "src/tdjepa/report/page/page.css": {"page"},
+        "src/tdjepa/report/captions.yaml": {"tables", "page", "paper"},
         "src/tdjepa/report/pipeline.py": {"figures", "page", "paper"},
         "paper/claims.yaml": {"claims", "page"} | RENDER - {"figures"},
         "paper/main.tex": {"paper"},
         "src/tdjepa/steps/train.py": TRAIN | AFTER_TRAINING,
-    }.items():
-        text = (clone.path / file).read_text()
-        (clone.path / file).write_text(f"{text}\n")
+    }
+    texts = {file: (clone.path / file).read_text() for file in consumers}
+    for file, jobs in consumers.items():
+        (clone.path / file).write_text(f"{texts[file]}\n")
         os.utime(clone.path / file, (1, 1))  # content decides, not the time
         assert clone.planned() == jobs
-        assert file in clone.dvc("status")
-        (clone.path / file).write_text(text)
+        (clone.path / file).write_text(texts[file])
     settled(clone)
+    for file in consumers:
+        (clone.path / file).write_text(f"{texts[file]}\n")
+    said = clone.dvc("status")
+    assert [file for file in consumers if file not in said] == []
 
 
 def test_changed_or_lost_results_are_made_again(clone):

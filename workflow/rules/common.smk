@@ -10,7 +10,7 @@ for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
     wanted = os.path.join(workflow.basedir, folder, package)
     if not found or not os.path.samefile(os.path.dirname(found.origin), wanted):
         print(
-            f"tdjepa: Python finds {os.path.dirname(found.origin) if found else 'no'} {package}, not {wanted};",
+            f"tdjepa: Python imports {package} from {os.path.dirname(found.origin) if found else 'nowhere'}, not from {wanted};",
             f"run `make setup` in {workflow.basedir} and use its .venv, or set PYTHONPATH=src:workflow",
             file=sys.stderr,
             flush=True,
@@ -20,7 +20,7 @@ for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
 from tdjepa.config.records.base import ENVS
 from tdjepa.steps.paths import card
 from tdjepa.steps.registry import STEPS
-from tdjepa_workflow import announce, locks, patches, provenance
+from tdjepa_workflow import announce, leftovers, locks, patches, provenance
 from tdjepa_workflow.files import Files, ancients
 from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts
 
@@ -56,7 +56,11 @@ def job(step):
 if workflow.is_main_process:
     # beside another run it would judge the files that the other one is writing
     if locks.hold(workflow):
+        announce.written(leftovers.bring_back, PHASES, S)
+        if not workflow.output_settings.dryrun:
+            announce.set_aside(announce.written(leftovers.set_aside, PHASES, S), S)
         announce.written(provenance.reconcile, PHASES, S)
+    announce.shadowed(S, keep=not workflow.output_settings.dryrun)
 elif workflow.remote_exec:
     patches.record_at_exit(workflow)
 

@@ -8,9 +8,11 @@ from pathlib import Path
 import yaml
 
 from tdjepa.base.errors import UserError
-from tdjepa.config.load import resolve
+from tdjepa.config import origin
+from tdjepa.config.load import resolve_every_scale
 from tdjepa.config.params import Params
 from tdjepa.config.yaml_file import read_yaml
+from tdjepa.report.pdf import require_latex
 from tdjepa.tools.status import expected_text
 
 
@@ -25,25 +27,45 @@ def readable(path: str) -> None:
 def parameters(config: dict) -> Params:
     """The checked parameters. The other scales are checked too: better now than on the cluster."""
     try:
-        chosen = resolve(config)
-        for scale in config["scales"]:
-            resolve(config, scale, f"params.yaml, scale {scale}")
+        return resolve_every_scale(config, None, "params.yaml")
     except UserError as error:
         _refuse(error)
-    return chosen
 
 
-def written(work, *arguments) -> None:
+def written(work, *arguments):
     """Do what writes files; end the run if a folder may not be written or the disk is full."""
     try:
-        work(*arguments)
+        return work(*arguments)
     except OSError as error:
         folder = os.path.dirname(str(error.filename)) or "."
         _refuse(UserError(f"{folder}: cannot be written ({error.strerror}); the records of the results are kept there"))
 
 
+def set_aside(files: list[str], scale: str) -> None:
+    if files:
+        say(
+            f"scale {scale}: no job makes {_count(len(files), 'file')} any more, such as {files[0]}. They are set aside in "
+            f"results/{scale}/set_aside and data/{scale}/set_aside, and come back with their method; delete them there."
+        )
+
+
+def shadowed(scale: str, keep: bool) -> None:
+    """Say which values were changed in the base since the last run although the scale overlays them: they change nothing."""
+    now, last = Path("params.yaml"), Path(".snakemake/tdjepa", f"params.{scale}.yaml")
+    if last.exists():
+        for line in origin.shadowed(read_yaml(last), read_yaml(now), scale):
+            say(f"tdjepa: {line}")
+    if keep:
+        written(_copy, now, last)
+
+
+def _copy(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_bytes(path.read_bytes())
+
+
 def _refuse(error: UserError) -> None:
-    """One line a problem and exit status 2, before any job or lock."""
+    """One line per problem and exit status 2."""
     say("\n".join(f"tdjepa: {line}" for line in str(error).splitlines()))
     os._exit(2)  # Snakemake would turn any exception into a stack trace and status 1
 
@@ -78,11 +100,14 @@ python() {{
 
 
 def start(p: Params, workflow) -> None:
-    """Which scale, how many jobs, how long."""
+    """Which scale, how many jobs, how long; or at once what will not work, not after hours."""
     jobs = [job.rule.name for job in workflow.dag.needrun_jobs() if not job.rule.norun]
+    try:
+        _check_tools(jobs, workflow.local_exec)
+    except UserError as error:
+        workflow.persistence.unlock()
+        _refuse(error)
     if not workflow.local_exec:
-        if " " in sys.executable:  # the executor plugin writes it into the job's script without quotes
-            _refuse(UserError(f"{sys.executable}: SLURM jobs cannot start a Python whose path has a space; move it"))
         say(f"scale {p.scale}: {_count(len(jobs), 'job')} for the cluster")
         return
     cores = workflow.resource_settings.cores or 1
@@ -90,6 +115,16 @@ def start(p: Params, workflow) -> None:
     say(
         f"scale {p.scale}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {expected_text(jobs, cores, seconds)}"
     )
+
+
+def _check_tools(jobs: list[str], local: bool) -> None:
+    if not local and " " in sys.executable:  # the executor plugin writes it into the job's script without quotes
+        raise UserError(f"{sys.executable}: SLURM jobs cannot start a Python whose path has a space; move it")
+    if local and "paper" in jobs:
+        try:
+            require_latex()
+        except UserError as error:
+            raise UserError(f"{error}; or make all but the paper: snakemake render_all page_all") from None
 
 
 def _count(n: int, noun: str) -> str:

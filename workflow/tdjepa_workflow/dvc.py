@@ -1,7 +1,10 @@
-"""Writes dvc.yaml: one coarse stage a phase. Run it again when a test says so:  python -m tdjepa_workflow.dvc
+"""Writes dvc.yaml: one coarse stage per phase. Run it again when a test says so:  python -m tdjepa_workflow.dvc
 
 The Snakefile is the only DAG. A stage asks Snakemake for its phase and watches whatever could make Snakemake run a job of
 it, or a little more: then Snakemake finds nothing to do. What it must never do is to watch less.
+
+There are only the stages of the scale in params.yaml, named after it (train@desk). So dvc.lock keeps the entries of every
+scale that was run, and DVC starts no scale that is not named there.
 """
 
 from pathlib import Path
@@ -9,38 +12,17 @@ from pathlib import Path
 import yaml
 
 from tdjepa.config.records.base import ENVS
-from tdjepa_workflow.files import PHASES
+from tdjepa.config.yaml_file import read_yaml
+from tdjepa.steps.registry import PHASES, SECTIONS, STEPS
 from tdjepa_workflow.sources import LEDGER, sources, texts
 
-SECTIONS = {  # the sections of params.yaml that a phase's slices and file names are cut from
-    "collect": ("envs", "collect", "fetch", "mine"),
-    "mine": ("envs", "mine"),
-    "train": ("envs", "methods_run", "train_seeds", "mine", "model", "train", "recipes", "methods"),
-    "evaluate": ("envs", "methods_run", "train_seeds", "mine", "train", "methods", "evaluate", "diagnose"),
-    "judge": ("envs", "methods_run", "train_seeds", "evaluate", "diagnose", "judge"),
-    "render": (
-        *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
-        *("evaluate", "diagnose", "judge", "render"),
-    ),
-    "page": (
-        *("envs", "methods_run", "train_seeds", "collect", "fetch", "mine", "model", "train", "recipes", "methods"),
-        *("evaluate", "diagnose", "judge", "render"),
-    ),
-    "paper": (),
-}
-VERBS = {phase: (phase,) for phase in PHASES} | {
-    "collect": ("collect", "fetch"),
-    "evaluate": ("evaluate", "diagnose", "probe", "ceiling"),
-    "judge": ("judge", "claims"),
-    "render": ("render", "tables", "figures", "numbers"),
-}
 TEXTS = {"paper": texts(), "judge": [LEDGER]}
 RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate", "page": "page"}  # others: report
 
-EPISODES, MINED = "data/${scale}/episodes", "data/${scale}/mined"
-TRAIN, ROWS, DIAGNOSTICS = "results/${scale}/train", "results/${scale}/rows", "results/${scale}/diagnostics"
-EVIDENCE, REPORT, PAPER = "results/${scale}/evidence", "results/${scale}/report", "results/${scale}/paper.pdf"
-PAGE = "results/${scale}/page"
+EPISODES, MINED = "data/${item}/episodes", "data/${item}/mined"
+TRAIN, ROWS, DIAGNOSTICS = "results/${item}/train", "results/${item}/rows", "results/${item}/diagnostics"
+EVIDENCE, REPORT, PAPER = "results/${item}/evidence", "results/${item}/report", "results/${item}/paper.pdf"
+PAGE = "results/${item}/page"
 INS = {
     "collect": [],
     "mine": [EPISODES],
@@ -65,33 +47,45 @@ IN_GIT = {EVIDENCE, REPORT}  # small text and figures: Git shows how a table cha
 
 CURVES = [f"results/${{scale}}/train/two_room/{method}/3072" for method in ("tdjepa", "lewm")]  # that `dvc plots` shows
 HEADER = """\
-# Written by workflow/tdjepa_workflow/dvc.py. One stage a phase; the DAG is the Snakefile's, which finds out the jobs of a phase.
-# `persist` leaves what need not be made again. SNAKEMAKE_PROFILE=<folder> dvc repro sends the jobs to a cluster: the
-# commands, and so dvc.lock, stay the same.
+# Written by workflow/tdjepa_workflow/dvc.py. One stage per phase; the DAG is the Snakefile's, which finds out the jobs of a
+# phase. `foreach` only puts the scale into the name (train@desk): dvc.lock so keeps the stages of each scale. `persist` leaves
+# what need not be made again. SNAKEMAKE_PROFILE=<folder> dvc repro sends the jobs to a cluster: the commands, and so
+# dvc.lock, stay the same.
 """
 
 
-def stage(phase: str) -> dict:
-    code = {path for verb in VERBS[phase] for path in sources(verb, *ENVS)} | set(TEXTS.get(phase, ()))
-    rules = ["workflow/tdjepa_workflow/files.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
+def watched(phase: str, scales: dict[str, dict]) -> list[str]:
+    """Base sections and overlays: that of the scale, and all that others are `like`. An overlay may lack any section, which DVC
+    would not accept as a parameter, so it is watched as a whole."""
+    inherited = sorted({overlay["like"] for overlay in scales.values() if "like" in overlay})
     sections = SECTIONS[phase]
+    return [*sections, "scales.${item}", *(f"scales.{scale}" for scale in inherited)] if sections else []
+
+
+def stage(phase: str, scales: dict[str, dict]) -> dict:
+    steps = [name for name, step in STEPS.items() if step.phase == phase]
+    code = {path for step in steps for path in sources(step, *ENVS)} | set(TEXTS.get(phase, ()))
+    rules = ["workflow/tdjepa_workflow/files.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
     rules += ["workflow/expected_seconds.yaml"] if phase == "page" else []
+    outs = [{out: {"persist": True, **({"cache": False} if out in IN_GIT else {})}} for out in OUTS[phase]]
     return {
-        "cmd": f"snakemake --cores all --rerun-incomplete {phase}_all",
-        "params": ["scale", *sections, *("scales.${scale}." + section for section in sections)],
-        "deps": [*INS[phase], *sorted(code), *rules],
-        "outs": [
-            *({out: {"persist": True, **({"cache": False} if out in IN_GIT else {})}} for out in OUTS[phase]),
-            {f"results/${{scale}}/provenance/{phase}.json": {"persist": True}},
-        ],
+        "foreach": ["${scale}"],
+        "do": {
+            "cmd": f"snakemake --cores all --rerun-incomplete {phase}_all",
+            "params": watched(phase, scales),
+            "deps": [*INS[phase], *sorted(code), *rules],
+            "outs": [*outs, {f"results/${{item}}/provenance/{phase}.json": {"persist": True}}],
+        },
     }
 
 
 def text() -> str:
-    stages = {phase: stage(phase) for phase in PHASES}
-    plots = [{f"{EVIDENCE}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
+    scales = read_yaml("params.yaml")["scales"]
+    evidence = EVIDENCE.replace("item", "scale")  # outside of the stages there is no item
+    plots = [{f"{evidence}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
     plots += [{f"{curve}/curve.csv": {"x": "epoch", "y": "loss", "template": "linear"}} for curve in CURVES]
-    content = {"stages": stages, "metrics": [f"{EVIDENCE}/metrics.json"], "plots": plots}
+    stages = {phase: stage(phase, scales) for phase in PHASES}
+    content = {"stages": stages, "metrics": [f"{evidence}/metrics.json"], "plots": plots}
     return HEADER + yaml.safe_dump(content, sort_keys=False, width=1000)
 
 

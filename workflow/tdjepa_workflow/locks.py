@@ -1,11 +1,14 @@
 """A killed run leaves Snakemake's lock and, on a cluster, its jobs behind. The next run on the same machine takes both away,
 so the same command goes on.
 
-Every run holds an flock, which the kernel frees at its death however that comes. Whoever gets it alone knows that no other
-run is alive here, and that locks in the folder are dead. SLURM's jobs outlive the run that submitted them, and two
-generations of a job must not write the same files: those that are still there are cancelled and waited for (a training saves
-itself then); what ended in the meantime has its record (provenance.py) and stays. A run that died on another machine may be
-alive for all that we know. There Snakemake's own advice stands: `snakemake --unlock`, which says that it is dead.
+Every run holds an flock, which the kernel frees at its death however that comes. Whoever gets it knows that no other run is
+alive here, and that locks in the folder are dead. SLURM's jobs outlive the run that submitted them, and two generations of a
+job must not write the same files: those that are still there are cancelled and waited for (a training saves itself then);
+what ended in the meantime has its record (provenance.py) and stays. A run that died on another machine may be alive for all
+that we know. There Snakemake's own advice stands: `snakemake --unlock`, which says that it is dead.
+
+The package filelock would save no line here, and where a file system has no flock it falls back to a file that outlives a
+kill, which is just what must not happen.
 """
 
 import fcntl
@@ -52,8 +55,6 @@ def hold(workflow) -> bool:
             if locked and (executor == "local" or run):
                 say("An earlier run was killed; its lock is removed.")
                 shutil.rmtree(LOCKS)
-    with suppress(OSError):
-        fcntl.flock(held, fcntl.LOCK_SH)
     _held = held
     return True
 

@@ -42,12 +42,12 @@ def export(phases: Phases, scale: str) -> None:
     state = _read_json(STATE, {})
     for phase, outputs in phases.items():
         path = _file(scale, phase)
-        statements = {output: known for output, known in _read(path).items() if os.path.exists(output)}
+        known = {output: known for output, known in statements(scale, phase).items() if os.path.exists(output)}
         for output in filter(os.path.exists, outputs):
             if record := _load(output):
-                statements[output] = (_content(output), _stable(record))
-        if statements:
-            text = _text(statements)
+                known[output] = (content(output), _stable(record))
+        if known:
+            text = _text(known)
             if not path.exists() or path.read_text() != text:
                 _write(path, text)
             state[str(path)] = _digest(text)
@@ -60,10 +60,10 @@ def reconcile(phases: Phases, scale: str) -> None:
     _leave_the_future(phases)
     for phase, outputs in phases.items():
         path = _file(scale, phase)
-        statements = _read(path)
+        stated = statements(scale, phase)
         replaced = path.exists() and state.get(str(path)) != _digest(path.read_text())  # by DVC
         for output in filter(os.path.exists, outputs):
-            fits = _settle(output, statements.get(output), replaced)
+            fits = _settle(output, stated.get(output), replaced)
             (known if fits else unknown).append(output)
     for output in unknown:
         _set_time(output, 1)
@@ -92,7 +92,7 @@ def _settle(output: str, statement: tuple[str, dict] | None, replaced: bool) -> 
     ours = record is not None and record.get("endtime") == now  # untouched since Snakemake wrote both
     if ours and not replaced:
         return True
-    if statement and statement[0] == _content(output):
+    if statement and statement[0] == content(output):
         if not ours or _stable(record) != statement[1]:
             adopted = {**statement[1], "starttime": now, "endtime": now, "incomplete": False}
             _write(_record_path("metadata", output), json.dumps(adopted))
@@ -127,7 +127,7 @@ def _stable(record: dict) -> dict:
     return {key: value for key, value in record.items() if key not in VOLATILE}
 
 
-def _content(path: str) -> str:
+def content(path: str) -> str:
     size = os.path.getsize(path)
     return f"bytes:{size}" if size >= BIG else f"sha256:{_sha256(path)}"
 
@@ -153,20 +153,20 @@ def _file(scale: str, phase: str) -> Path:
     return Path("results", scale, "provenance", f"{phase}.json")
 
 
-def _text(statements: Statements) -> str:
-    """One entry a job: its outputs share a record."""
+def _text(known: Statements) -> str:
+    """One entry per job: its outputs share a record."""
     jobs: dict[str, dict] = {}
-    for output, (content, record) in sorted(statements.items()):
+    for output, (digest, record) in sorted(known.items()):
         key = json.dumps(record, sort_keys=True)
-        jobs.setdefault(key, {"outputs": {}, "record": record})["outputs"][output] = content
+        jobs.setdefault(key, {"outputs": {}, "record": record})["outputs"][output] = digest
     return json.dumps(list(jobs.values()), indent=1, sort_keys=True) + "\n"
 
 
-def _read(path: Path) -> Statements:
-    jobs = _read_json(path, [])
+def statements(scale: str, phase: str) -> Statements:
+    jobs = _read_json(_file(scale, phase), [])
     if not isinstance(jobs, list):  # not written by this version
         return {}
-    return {output: (content, job["record"]) for job in jobs for output, content in job["outputs"].items()}
+    return {output: (digest, job["record"]) for job in jobs for output, digest in job["outputs"].items()}
 
 
 def _read_json(path: Path, default):

@@ -4,6 +4,7 @@ So an edited file reruns its consumers and no others (checksums: `touch` does no
 """
 
 import inspect
+from functools import cache
 from pathlib import Path
 
 from tdjepa.base.source_files import closure
@@ -14,6 +15,7 @@ LEDGER = "paper/claims.yaml"
 GATHERS = "tdjepa.report.gather"  # reads the inputs of every part of the report, which is imported by name
 
 
+@cache  # hundreds of jobs share a few lists
 def sources(step: str, *envs: str) -> list[str]:
     """Paths of the step's module and of all tdjepa modules it imports, as the rules of this folder name them."""
     modules = [STEPS[step].module, *([GATHERS] if STEPS[step].phase == "render" else [])]

@@ -74,11 +74,6 @@ class EvaluateSlice(Record):
     evaluate: Evaluate
     cells: tuple[Cell, ...]
 
-    @property
-    def epochs(self) -> list[int]:
-        """Whose checkpoints are needed."""
-        return sorted({cell.epoch for cell in self.cells})
-
     @model_validator(mode="after")
     def fits(self):
         for cell in self.cells:

@@ -1,18 +1,20 @@
 """`tdjepa status`: what of a scale is done, running, failed or still to do, and how long that will take.
 
-While a run is alive its own log tells (a second Snakemake would only get in its way). Otherwise Snakemake is asked what it
-would run, the provenance files say what is done, and the last log says what failed.
+Every run of the workflow writes its events as JSON lines. While a run is alive they tell (a second Snakemake would only get in
+its way). Otherwise Snakemake is asked what it would run, the provenance files say what is done, and the events of the last run
+say what failed.
 """
 
 import fcntl
 import json
 import os
-import re
 import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 import yaml
@@ -21,27 +23,29 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.params import Params
 from tdjepa.tools.time_spent import rule, wall_seconds
 
-SNAKEMAKE = Path(".snakemake")
+ALIVE = Path(".snakemake/alive")  # every run on this machine holds a lock on it
+EVENTS = Path(".snakemake/tdjepa")  # one file per run
 EXPECTED = Path("workflow", "expected_seconds.yaml")
-STAMP = "%a %b %d %H:%M:%S %Y"
-PROVIDED = r"Provided (?:cores|remote nodes): (\d+)"  # said before the first job
 
 
 @dataclass
 class Run:
-    """What a log of Snakemake tells: jobs by their number, named like their logs."""
+    """What the events of a run tell: jobs by their number, named like their logs."""
 
     cores: int = 1
     planned: Counter = field(default_factory=Counter)  # by rule
-    started: dict[str, tuple[str, datetime]] = field(default_factory=dict)
-    finished: set[str] = field(default_factory=set)
-    failed: set[str] = field(default_factory=set)
+    started: dict[int, dict] = field(default_factory=dict)  # the event of each
+    finished: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
 
     def names(self, numbers) -> list[str]:
-        return [name for number, (name, _) in self.started.items() if number in numbers]
+        return [event["job"] for number, event in self.started.items() if number in numbers]
+
+    def rules(self, numbers) -> list[str]:
+        return [event["rule"] for number, event in self.started.items() if number in numbers]
 
     @property
-    def running(self) -> set[str]:
+    def running(self) -> set[int]:
         return set(self.started) - self.finished - self.failed
 
 
@@ -54,7 +58,7 @@ def run(params: Params) -> None:
     if alive():
         _show_run(last, seconds)
     else:
-        todo = asked(params.scale)
+        todo = [event["job"] for event in asked(params.scale)]
         failed = [name for name in last.names(last.failed) if name in todo]
         _show_rest(done(params.scale) - set(todo), todo, failed, seconds, params.scale)
 
@@ -63,9 +67,8 @@ def run(params: Params) -> None:
 
 
 def alive() -> bool:
-    """Every run on this machine holds a lock on that file (workflow/tdjepa_workflow/locks.py)."""
     try:
-        with open(SNAKEMAKE / "alive") as f:
+        with open(ALIVE) as f:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -75,51 +78,51 @@ def alive() -> bool:
 
 
 def last_run() -> Run:
-    """What the newest log of a run tells. A lint, a graph or a refused second run leave logs too, which name no cores."""
-    for path in sorted((SNAKEMAKE / "log").glob("*.snakemake.log"), reverse=True):
-        text = path.read_text(errors="replace")
-        if re.search(rf"^{PROVIDED}", text, re.MULTILINE):
-            return parse_log(text)
-    return Run()
+    files = sorted(EVENTS.glob("*.jsonl"))
+    return parse(_events(files[-1])) if files else Run()
 
 
-def parse_log(text: str) -> Run:
-    run, when, error = Run(), datetime.min, False
-    for line in text.splitlines():
-        if match := re.fullmatch(r" *\[(\w+ \w+ +\d+ [\d:]+ \d+)\]", line):  # indented: part of a group
-            when = datetime.strptime(match[1], STAMP)
-        elif match := re.match(PROVIDED, line):
-            run.cores = int(match[1])
-        elif match := re.fullmatch(r"(\w+) +(\d+)", line):
-            run.planned[match[1]] = int(match[2])
-        elif match := re.fullmatch(r" *Job (\d+): ([\w ]+)", line):
-            run.started[match[1]] = (match[2].replace(" ", "_"), when)
-            run.failed.discard(match[1])  # tried again
-        elif match := re.match(r"Finished jobid: (\d+)", line):
-            run.finished.add(match[1])
-        elif match := re.fullmatch(r"    jobid: (\d+)", line):
-            run.failed |= {match[1]} if error else set()
-        if line and not line.startswith(" "):
-            error = line.startswith("Error in rule ")
-    run.planned = Counter({name: n for name, n in run.planned.items() if name != "total" and not _is_target(name)})
+def _events(file: Path) -> Iterable[dict]:
+    """Whole lines only: the last one may be in the making, or cut off by a kill."""
+    for line in file.read_text(errors="replace").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
+
+
+def parse(events: Iterable[dict]) -> Run:
+    run = Run()
+    for event in events:
+        match event["event"]:
+            case "run":
+                run.cores = event["cores"]
+            case "plan":
+                run.planned = Counter(event["jobs"])
+            case "started":
+                run.started[event["id"]] = event
+                run.failed.discard(event["id"])  # tried again
+            case "finished":
+                run.finished.add(event["id"])
+            case "failed":
+                run.failed.add(event["id"])
     return run
 
 
-def _is_target(rule: str) -> bool:
-    return rule == "all" or rule.endswith("_all")
-
-
-def asked(scale: str) -> list[str]:
+def asked(scale: str) -> list[dict]:
     """The jobs that Snakemake would run now."""
-    command = [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "1", "--config", f"scale={scale}"]
-    said = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
-    )
-    if said.returncode:
-        reason = (said.stdout.strip().splitlines() or ["it said nothing"])[-1]
-        raise UserError(f"snakemake --dry-run failed: {reason}; run it yourself to see all of it")
-    jobs = re.findall(r"^Job \d+: ([\w ]+)$", said.stdout, re.MULTILINE)
-    return [name for job in jobs if not _is_target(name := job.replace(" ", "_"))]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "events.jsonl")
+        file.touch()
+        command = [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "1", "--config", f"scale={scale}"]
+        command += ["--logger", "tdjepa", "--logger-tdjepa-file", str(file)]
+        said = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
+        )
+        if said.returncode:
+            reason = (said.stdout.strip().splitlines() or ["it said nothing"])[-1]
+            raise UserError(f"snakemake --dry-run failed: {reason}; run it yourself to see all of it")
+        return list(_events(file))
 
 
 def done(scale: str) -> set[str]:
@@ -164,15 +167,13 @@ def duration(seconds: float) -> str:
 
 def _show_run(run: Run, seconds: dict[str, float]) -> None:
     states = {"done": run.finished, "running": run.running, "failed": run.failed}
-    counts = {state: Counter(map(rule, run.names(numbers))) for state, numbers in states.items()}
+    counts = {state: Counter(run.rules(numbers)) for state, numbers in states.items()}
     counts["to do"] = run.planned - sum(counts.values(), Counter())
     _table(counts, seconds)
-    now = datetime.now()
-    for number in run.running:
-        name, when = run.started[number]
-        usual = f" of about {duration(seconds[rule(name)])}" if rule(name) in seconds else ""
-        print(f"running  {name}, for {duration((now - when).total_seconds())}{usual}")
-    rest = [*counts["to do"].elements(), *map(rule, run.names(run.running))]
+    for event in map(run.started.get, run.running):
+        usual = f" of about {duration(seconds[event['rule']])}" if event["rule"] in seconds else ""
+        print(f"running  {event['job']}, for {duration(time.time() - event['time'])}{usual}")
+    rest = [*counts["to do"].elements(), *run.rules(run.running)]
     print(f"left     {len(rest)} jobs on {run.cores} cores, {expected_text(rest, run.cores, seconds)}" if rest else "")
 
 
@@ -192,7 +193,7 @@ def _show_rest(done: set[str], todo: list[str], failed: list[str], seconds: dict
 
 
 def _table(counts: dict[str, Counter], seconds: dict[str, float]) -> None:
-    """A line a rule, in the order of the pipeline."""
+    """One line per rule, in the order of the pipeline."""
     rules = [name for name in seconds if any(name in c for c in counts.values())]
     rules += sorted({name for c in counts.values() for name in c} - set(rules))
     print(f"{'':<10}" + "".join(f"{state:>9}" for state in counts))

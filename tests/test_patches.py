@@ -4,7 +4,7 @@ import threading
 
 from snakemake.scheduling.job_scheduler import JobScheduler
 
-from tdjepa_workflow import patches as looks
+from tdjepa_workflow.patches import one_look_at_a_time
 
 
 class Scheduler:
@@ -17,7 +17,7 @@ class Scheduler:
 
 def test_one_look_waits_and_the_next_can_be_asked_for_when_it_has_come():
     scheduler = Scheduler()
-    looks.one_look_at_a_time(scheduler)
+    one_look_at_a_time(scheduler)
     for _ in range(3):
         before = threading.active_count()
         for _ in range(100):
