@@ -9,6 +9,8 @@ from tdjepa import __version__
 from tdjepa.cli.tools import VERBS
 from tdjepa.steps.registry import options
 
+TYPES = {"path": Path, "int": int, "float": float}
+
 
 class Parser(argparse.ArgumentParser):
     """argparse, but a misspelt verb or option comes with what was probably meant."""
@@ -29,7 +31,7 @@ def argument_parser() -> argparse.ArgumentParser:
         sub.set_defaults(verb=verb)
         for option in options(verb):
             more = {"help": option.help, **option.more}
-            if more.get("type") == "path":
-                more["type"] = Path
+            if "type" in more:
+                more["type"] = TYPES[more["type"]]
             sub.add_argument(option.name if more.pop("positional", False) else f"--{option.name}", **more)
     return parser
