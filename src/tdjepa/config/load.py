@@ -36,9 +36,8 @@ def resolve_every_scale(raw: Mapping, scale: str | None = None, source: str = "p
 def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
     """The parameters of one scale from the raw content of params.yaml; every problem is named at once."""
     problems = []
-    for layer in layers(
-        raw, scale, source
-    ):  # the base too: a bad value there waits for a scale that does not overlay it
+    # the base too: a bad value there waits for a scale that does not overlay it
+    for layer in layers(raw, scale, source):
         try:
             params = parse(Params, layer, source)
         except UserError as error:
@@ -65,9 +64,7 @@ def layers(raw: Mapping, scale: str | None, source: str) -> tuple[dict, dict]:
     base = {key: value for key, value in raw.items() if key != "scales"} | {"scale": scale}
     overlay = inherited(scales, scale, f"{source}: scales")
     if "scale" in overlay:
-        raise UserError(
-            f"{source}: scales.{scale}.scale: no such key; a scale is `like` another, it does not choose one"
-        )
+        raise UserError(f"{source}: scales.{scale}.scale: no such key; a scale is `like` another, it chooses none")
     return _written_out(base, source), _written_out(merge(base, overlay), source)
 
 
@@ -81,34 +78,40 @@ def _written_out(merged: dict, source: str) -> dict:
 
 def _of_trainings(p: Params) -> list[str]:
     """Recipes and sweeps are overlays too: what is wrong with what the trainings and their cells would get."""
-    found: dict[str, list[str]] = {}
-    first = p.train_seeds[0]  # the one with the epoch curves; the others have no cell that it lacks
-    for env, method in ((env, method) for env, method, seed in runs.trainings(p) if seed == first):
+    found: dict[str, dict[str, None]] = {}  # problem -> the trainings that have it
+    shared: dict[tuple, tuple[Cell, ...]] = {}
+    for env, method in dict.fromkeys((env, method) for env, method, _ in runs.trainings(p)):
         try:
-            problems = list(_of_training(p, env, method, first))
+            problems = list(_of_training(p, env, method, shared))
         except UserError as error:
-            problems = [
-                line.removeprefix(f"params for {env}/{method}").lstrip(":, ") for line in str(error).splitlines()
-            ]
+            prefix = f"params for {env}/{method}"
+            problems = [line.removeprefix(prefix).lstrip(":, ") for line in str(error).splitlines()]
         for line in problems:
-            found.setdefault(line, []).append(f"{env}/{method}")
-    return [f"{line} ({_some(places)})" for line, places in found.items()]
+            found.setdefault(line, {})[f"{env}/{method}"] = None
+    some = {line: (next(iter(places)), len(places) - 1) for line, places in found.items()}
+    return [
+        f"{line} ({first} and {more} more)" if more else f"{line} ({first})" for line, (first, more) in some.items()
+    ]
 
 
-def _some(places: list[str]) -> str:
-    first, *others = dict.fromkeys(places)
-    return f"{first} and {len(others)} more" if others else first
-
-
-def _of_training(p: Params, env: str, method: str, seed: int) -> Iterable[str]:
+def _of_training(p: Params, env: str, method: str, shared: dict) -> Iterable[str]:
+    seed, known = (
+        p.train_seeds[0],
+        p.methods[method],
+    )  # the one with the epoch curves: no other has a cell that it lacks
     cfg = slices.train_slice(p, env, method, seed)
-    before = cfg.method.continues
+    before = known.continues
     if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
         yield f"recipes: give {env}/{method} another model than {before.method}, which it continues"
-    cells = slices.evaluate_slice(p, env, method, seed).cells
-    for name, sweep in p.evaluate.sweeps.items():
-        if method in sweep.methods:
-            cells += slices.evaluate_slice(p, env, method, seed, name).cells
+    # what the cells of the protocol ("") and of the sweeps depend on: most methods share them, and parsing takes long
+    planned = {"": (known.costs, known.plan_seeds, known.trains_on, known.continues is None)}
+    cost = runs.planned_cost(p, env, method)
+    planned |= {name: cost for name, sweep in p.evaluate.sweeps.items() if method in sweep.methods}
+    cells: tuple[Cell, ...] = ()
+    for sweep, by in planned.items():
+        if (env, sweep, by) not in shared:
+            shared[env, sweep, by] = slices.evaluate_slice(p, env, method, seed, sweep).cells
+        cells += shared[env, sweep, by]
     yield from dict.fromkeys((*_too_far(p, cells), *_not_given(p, env, method, cells)))
 
 
@@ -119,10 +122,8 @@ def _too_far(p: Params, cells: tuple[Cell, ...]) -> Iterable[str]:
         if c.planner.history > seen:
             yield f"planner.history: {c.planner.history} exceeds model.predictor.history: {seen} ({c.setting})"
         if c.cost == "rc_aux" and c.planner.horizon > budgets:
-            yield (
-                f"evaluate.planner.horizon: {c.planner.horizon} exceeds model.head.budgets: {budgets}, the most steps that "
-                f"the head of {c.cost} knows"
-            )
+            too_long = f"evaluate.planner.horizon: {c.planner.horizon} exceeds model.head.budgets: {budgets}"
+            yield f"{too_long}, the most steps that the head of {c.cost} knows"
         if c.epoch > trained:
             yield f"evaluate.sweeps.{c.setting}: epoch {c.epoch} is beyond train.epochs: {trained}"
 

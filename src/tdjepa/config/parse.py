@@ -1,10 +1,10 @@
 """Raw values as records. Every problem of a file is named at once, in one line each."""
 
-import json
 import re
 from collections.abc import Mapping
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from tdjepa.base.errors import UserError
 from tdjepa.config.records.base import R
@@ -12,19 +12,14 @@ from tdjepa.config.records.keys import keys_at, meant, short
 
 
 def parse(record: type[R], data, source: str, under: str = "") -> R:
-    """`data` as a `record`, or a UserError with one line per problem; `under` is put before its keys.
-
-    (JSON mode: lists become tuples.)
-    """
+    """`data` as a `record`, or a UserError with one line per problem; `under` is put before its keys."""
     try:
-        text = json.dumps(data, default=str)
-    except (TypeError, ValueError, RecursionError) as error:  # keys that are no names, mappings that hold themselves
-        raise UserError(f"{source}: {error}") from None
-    try:
-        return record.model_validate_json(text)
+        return record.model_validate_json(to_json(data, fallback=str, inf_nan_mode="constants"))  # lists become tuples
     except ValidationError as error:
         lines = (line for problem in error.errors() for line in _lines(problem, record))
         raise UserError("\n".join(dict.fromkeys(f"{source}: {under}{line}" for line in lines))) from None
+    except ValueError as error:  # no JSON: bytes that are no text, mappings that hold themselves
+        raise UserError(f"{source}: {error}") from None
 
 
 def _lines(error: Mapping, record: type[R]) -> list[str]:
@@ -37,9 +32,8 @@ def _lines(error: Mapping, record: type[R]) -> list[str]:
         return [f"{key}: missing; a value is needed"]
     if kind == "extra_forbidden":
         near = meant(place[-1], keys_at(record, place[:-1]))
-        return [
-            f"{key} = {short(found)}: no such key{near or '; check the spelling against the comments in params.yaml'}"
-        ]
+        near = near or "; check the spelling against the comments in params.yaml"
+        return [f"{key} = {short(found)}: no such key{near}"]
     if kind == "too_short" and found:  # because of its bad items, which have their own lines
         return []
     allowed = error["msg"][0].lower() + error["msg"][1:]

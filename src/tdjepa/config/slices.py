@@ -52,23 +52,24 @@ class MineSlice(Record):
     mine: Mine
 
 
-class TrainSlice(Record):
+class OfTraining(Record):
+    """Which training a job is about."""
+
     scale: Name
     env: Env
     method_name: Name
-    method: Method
     seed: Seed
+
+
+class TrainSlice(OfTraining):
+    method: Method
     frameskip: Count
     model: Model
     train: Train
 
 
-class EvaluateSlice(Record):
-    env: Env
-    method_name: str
+class EvaluateSlice(OfTraining):
     label: str
-    seed: Seed
-    scale: Name
     frameskip: Count
     goal_offset: Count
     evaluate: Evaluate
@@ -85,19 +86,11 @@ class EvaluateSlice(Record):
         return self
 
 
-class DiagnoseSlice(Record):
-    scale: Name
-    env: Env
-    method_name: Name
-    seed: Seed
+class DiagnoseSlice(OfTraining):
     epochs: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(description="checkpoints, the last one last")
 
 
-class ProbeSlice(Record):
-    scale: Name
-    env: Env
-    method_name: Name
-    seed: Seed
+class ProbeSlice(OfTraining):
     last_epoch: Count
     frameskip: Count
     horizon: Count = Field(description="model steps that are imagined")
@@ -105,43 +98,31 @@ class ProbeSlice(Record):
 
 
 def collect_slice(p: Params, env: str) -> CollectSlice:
-    c = p.collect
-    return CollectSlice(
-        env=env,
-        seed=c.seed,
-        min_length=c.min_length,
-        goal_offset=p.mine.goal_offset,
-        storage=c.storage,
-        data=getattr(c, env),
-    )
+    of_all = {name: getattr(p.collect, name) for name in ("seed", "min_length", "storage")}
+    return CollectSlice(env=env, goal_offset=p.mine.goal_offset, data=getattr(p.collect, env), **of_all)
 
 
 def fetch_slice(p: Params, env: str) -> FetchSlice:
-    return FetchSlice(
-        env=env,
-        source=released(env, sha256=p.fetch.sha256.get(env)),
-        episodes=getattr(p.collect, env).episodes,
-        image_size=getattr(p.collect, env).image_size,
-        storage=p.collect.storage,
-        goal_offset=p.mine.goal_offset,
-    )
+    data, source = getattr(p.collect, env), released(env, sha256=p.fetch.sha256.get(env))
+    wanted = {"episodes": data.episodes, "image_size": data.image_size, "storage": p.collect.storage}
+    return FetchSlice(env=env, source=source, goal_offset=p.mine.goal_offset, **wanted)
 
 
 def mine_slice(p: Params, env: str) -> MineSlice:
     return MineSlice(env=env, mine=p.mine)
 
 
+def _of(p: Params, env: str, method: str, seed: int) -> dict:
+    return {"scale": p.scale, "env": env, "method_name": method, "seed": seed}
+
+
 def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
     train, model, terms = runs.recipe_of(p, env, method)
     # counted here, because what is in a slice makes its job run again
     steps = {"steps_per_epoch": runs.steps_per_epoch(train), "step_factor": 1.0}
-    data = {
-        "scale": p.scale,
-        "env": env,
-        "method_name": method,
+    data = _of(p, env, method, seed) | {
         # neither `envs` nor `plan_seeds` is a reason to train again
         "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "plan_seeds": None, "terms": terms},
-        "seed": seed,
         "frameskip": p.mine.frameskip,
         "model": model,
         "train": train.model_dump(mode="json") | steps,
@@ -162,12 +143,8 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
     locked = p.evaluate.locked.get(env) if manifest == p.evaluate.manifest else None
     cut = {"protocol": {env: p.evaluate.protocol[env]}, "sweeps": {}, "manifest": manifest}
     cut["locked"] = {env: locked} if locked else {}
-    data = {
-        "env": env,
-        "method_name": method,
+    data = _of(p, env, method, seed) | {
         "label": known.label if known else method,
-        "seed": seed,
-        "scale": p.scale,
         "frameskip": p.mine.frameskip,
         "goal_offset": p.mine.goal_offset,
         "evaluate": p.evaluate.model_copy(update=cut).model_dump(mode="json"),
@@ -177,30 +154,20 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
 
 
 def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
-    epochs = tuple(runs.diagnosed_epochs(p))
-    return DiagnoseSlice(scale=p.scale, env=env, method_name=method, seed=seed, epochs=epochs)
+    return DiagnoseSlice(**_of(p, env, method, seed), epochs=tuple(runs.diagnosed_epochs(p)))
 
 
 def probe_slice(p: Params, env: str, method: str, seed: int) -> ProbeSlice:
-    return ProbeSlice(
-        scale=p.scale,
-        env=env,
-        method_name=method,
-        seed=seed,
-        last_epoch=p.train.epochs,
-        frameskip=p.mine.frameskip,
-        horizon=p.evaluate.planner.horizon,
-        frames=p.diagnose.probe_frames,
-    )
+    steps = {"frameskip": p.mine.frameskip, "horizon": p.evaluate.planner.horizon}
+    of = _of(p, env, method, seed)
+    return ProbeSlice(**of, **steps, last_epoch=p.train.epochs, frames=p.diagnose.probe_frames)
 
 
 def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
     """The protocol on the first pairs with one plan seed; its cost is a distance of states, whatever the cell says."""
     pairs = p.diagnose.ceiling_pairs.get(env)
     if pairs is None:
-        raise UserError(
-            f"diagnose.ceiling_pairs: has no entry for {env}; add one to plan there with the true simulator"
-        )
+        raise UserError(f"diagnose.ceiling_pairs: no entry for {env}; add one to plan there with the true simulator")
     cell = parse(Cell, runs.cell(p, env, {"cost": "l2", "epoch": 1}, p.evaluate.plan_seeds[:1]), f"params for {env}")
     cfg = evaluate_slice(p, env, SIMULATOR, 0)
     evaluate = cfg.evaluate.model_copy(update={"episodes": min(pairs, cfg.evaluate.episodes), "curve_epochs": ()})

@@ -8,18 +8,20 @@ import yaml
 from tdjepa.base.errors import UserError
 
 MAX_NODES = 100_000  # values in a YAML file; params.yaml has about a thousand
+MAX_DEPTH = 100  # of values inside each other: the C library composes them by recursion, and crashes where that ends
+Safe = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C is ten times faster
 
 
-class Loader(yaml.SafeLoader):
+class Loader(Safe):
     """YAML's safe loader takes the last of two equal keys without a word; this one refuses them."""
 
     def construct_mapping(self, node, deep=False):
-        seen = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        keys = [key for key, _ in pairs if isinstance(key, yaml.ScalarNode)]
+        first = {key.value: key for key in reversed(keys)}
+        for key in keys:
+            if key is not first[key.value]:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value} occurs twice", problem_mark=key.start_mark)
-            if isinstance(key, yaml.ScalarNode):
-                seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -27,12 +29,16 @@ def read_yaml(path: str | Path):
     try:
         text = Path(path).read_text()
     except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror}; run this in the project's folder or name the file with --params"
-        ) from None
+        hint = "run this in the project's folder or name the file with --params"
+        raise UserError(f"{path}: {error.strerror}; {hint}") from None
     except ValueError:
         raise UserError(f"{path}: not text in UTF-8") from None
     try:
+        depth = 0
+        for event in yaml.parse(text, Safe):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise yaml.YAMLError(f"more than {MAX_DEPTH} values inside each other")
         found = Loader(text).get_single_data()
     except Exception as error:  # its readers of numbers and dates let errors of their own through
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split()) or type(error).__name__}") from None

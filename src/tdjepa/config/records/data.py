@@ -65,7 +65,7 @@ class Collect(Record):
 
 
 class Fetch(Record):
-    """Where released demonstrations come from; what they are is in released.py."""
+    """Where released demonstrations come from; what they are is in released.toml."""
 
     mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = Field(
         description="tried in order: the base URL of a hub, or a URL with {file} in it"

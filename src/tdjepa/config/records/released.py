@@ -1,11 +1,8 @@
-"""Where the released data of an environment comes from, how it is recognised, and what it may at most contain.
-
-The four files are the LeWM authors' (MIT licence). Three are tar archives around one HDF5 file, Push-T's is the compressed
-HDF5 file itself. Checksums and sizes are those of the hub's own file records as several independent users of the files
-wrote them down; the project could not download the files itself. A wrong checksum refuses the file, it never lets one in.
-"""
+"""Where the released data of an environment comes from, how it is recognised, and what it may at most contain."""
 
 import re
+import tomllib
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -61,38 +58,12 @@ class Source(Record):
     limits: Limits = Limits()
 
 
-RELEASED = {
-    "two_room": Source(
-        repo="quentinll/lewm-tworooms",
-        file="tworoom.tar.zst",
-        sha256="494b1a02f0765cd9a0d9daf1786c419ced1009977fc45d01e3158932f8d080ca",
-        bytes=3_425_937_909,
-    ),
-    "reacher": Source(
-        repo="quentinll/lewm-reacher",
-        file="reacher.tar.zst",
-        sha256="4ff2385e49712caa89f21b8e0a246e2614b621d3f22cf2d1224d845e879a1cc2",
-        bytes=23_750_614_946,
-    ),
-    "push_t": Source(
-        repo="quentinll/lewm-pusht",
-        file="pusht_expert_train.h5.zst",
-        sha256="7cfbd6d90fa2f27876379a5ff169715a36ed82edbda64f9e5b5bfa34d212f318",
-        bytes=13_136_247_974,
-    ),
-    "cube": Source(
-        repo="quentinll/lewm-cube",
-        file="cube_single_expert.tar.zst",
-        sha256="3725d6a01abd492164441ef0a27e588f52b94a118fab56b96987b1a34a6c2600",
-        bytes=46_184_624_478,
-    ),
-}
+FILE = Path(__file__).with_name("released.toml")
+RELEASED = {env: Source(**entry) for env, entry in tomllib.loads(FILE.read_text()).items()}
 
 
 def released(env: str, mirrors: tuple[str, ...] | None = None, sha256: str | None = None) -> Source:
     """The released file of an environment, from other mirrors or with another checksum if they are given."""
-    if env not in RELEASED:
-        raise UserError(f"env = {env!r}: no released data; there is some for {', '.join(RELEASED)}")
     given = RELEASED[env].model_dump()
     if mirrors:
         given["mirrors"] = tuple(mirrors)
