@@ -1,7 +1,5 @@
 """Slices: what one job depends on, and nothing else. Their canonical JSON is what Snakemake compares and what cards record."""
 
-from typing import Annotated
-
 from pydantic import Field, model_validator
 
 from tdjepa.base.artefacts import canonical
@@ -10,7 +8,7 @@ from tdjepa.config import runs
 from tdjepa.config.names import SIMULATOR
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
-from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Storage
+from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Some, Storage
 from tdjepa.config.records.data import DATA, CubeData, Mine, PushTData, ReacherData, TwoRoomData
 from tdjepa.config.records.evidence import Judge
 from tdjepa.config.records.methods import Method
@@ -87,7 +85,7 @@ class EvaluateSlice(OfTraining):
 
 
 class DiagnoseSlice(OfTraining):
-    epochs: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(description="checkpoints, the last one last")
+    epochs: Some[Count] = Field(description="checkpoints, the last one last")
 
 
 class ProbeSlice(OfTraining):

@@ -8,13 +8,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 Env = Literal["two_room", "reacher", "push_t", "cube"]
 ENVS = get_args(Env)
 Cost = Literal["d_psi", "l2", "blend", "hard_gate", "soft_gate", "rc_aux"]
-Solver = Literal["cem", "icem", "mppi", "gradient"]
 Storage = Literal["plain", "packed"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one
 Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
+Whole = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
+Several = Annotated[int, Field(ge=2)]
+Seed = Whole
 ImageSize = Annotated[int, Field(ge=16, le=224)]
+
+T = TypeVar("T")
+Some = Annotated[tuple[T, ...], Field(min_length=1)]
 
 
 def _number(value):
@@ -31,7 +35,7 @@ Share = Annotated[float, Field(ge=0, le=1), Written]
 BelowOne = Annotated[float, Field(ge=0, lt=1), Written]
 
 
-def named(value):
+def _named(value):
     """Named entries without those that were left empty. The entries of a list are named by their place."""
     if isinstance(value, list):
         value = {f"entry_{n}": entry for n, entry in enumerate(value, 1)}
@@ -40,8 +44,11 @@ def named(value):
     return value
 
 
-# Canonical JSON sorts keys, but the order of named entries counts: they are written as a list.
-InOrder = PlainSerializer(lambda entries: list(entries.values()), return_type=list)
+def entries(kind, *more):
+    """Named entries whose order counts. Canonical JSON sorts keys, so they are written as a list."""
+    named = BeforeValidator(_named, json_schema_input_type=dict[Name, kind | None] | list[kind])
+    in_order = PlainSerializer(lambda found: list(found.values()), return_type=list)
+    return Annotated[dict[Name, kind], *more, named, in_order]
 
 
 class Record(BaseModel):

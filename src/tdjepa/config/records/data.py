@@ -1,10 +1,10 @@
 """The demonstrations, and what is mined from them."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tdjepa.config.records.base import Count, Env, ImageSize, Record, Seed, Share, Storage, Weight
+from tdjepa.config.records.base import Count, Env, ImageSize, Record, Seed, Share, Some, Storage, Weight
 from tdjepa.config.records.released import Mirror, Sha256
 
 
@@ -24,12 +24,8 @@ class ReacherData(Record):
 class PushTData(Record):
     episodes: Count
     max_steps: Count
-    expert_share: Share = Field(
-        description="episodes of the goal-directed pusher; the rest is the library's WeakPolicy"
-    )
-    target_share: Share = Field(
-        description="episodes whose goal is the one drawn in the frames; the others go anywhere"
-    )
+    expert_share: Share = Field(description="episodes of the goal-directed pusher; others are the library's WeakPolicy")
+    target_share: Share = Field(description="episodes whose goal is the one drawn in the frames; others go anywhere")
     action_noise: Weight = Field(description="std of the noise on the expert's actions")
     image_size: ImageSize
 
@@ -37,12 +33,9 @@ class PushTData(Record):
 class CubeData(Record):
     episodes: Count
     max_steps: Count = Field(description="steps of every episode: the expert gets a new target whenever it is done")
-    action_noise: Weight = Field(
-        description="upper bound of an episode's noise, drawn from 0 to this: std on x, y, z; 3x on yaw, 10x on the gripper"
-    )
-    carry_share: Share = Field(
-        description="episodes in which the expert, whenever it holds the cube, carries it about at random"
-    )
+    # drawn from 0 to this: the std on x, y, z; three times that on yaw, ten times on the gripper
+    action_noise: Weight = Field(description="upper bound of an episode's noise")
+    carry_share: Share = Field(description="episodes in which the expert carries the cube about at random")
     image_size: ImageSize
 
 
@@ -52,9 +45,7 @@ DATA = {"two_room": TwoRoomData, "reacher": ReacherData, "push_t": PushTData, "c
 class Collect(Record):
     seed: Seed
     min_length: Count = Field(description="shorter episodes cannot hold a start and a goal and are dropped")
-    storage: Storage = Field(
-        description="plain: frames memory-mapped; packed: LZ4, a thirtieth to a sixth of the bytes"
-    )
+    storage: Storage = Field(description="plain: frames memory-mapped; packed: LZ4, 3 to 17 % of the bytes")
     source: dict[Env, Literal["generated", "released"]] = Field(
         description="generated: collected here, as the sections below say; released: fetched, the first `episodes` of the file"
     )
@@ -67,9 +58,7 @@ class Collect(Record):
 class Fetch(Record):
     """Where released demonstrations come from; what they are is in released.toml."""
 
-    mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = Field(
-        description="tried in order: the base URL of a hub, or a URL with {file} in it"
-    )
+    mirrors: Some[Mirror] = Field(description="tried in order: the base URL of a hub, or a URL with {file} in it")
     sha256: dict[Env, Sha256] = Field(description="by environment, where a mirror has another file than the known one")
 
 

@@ -4,21 +4,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tdjepa.config.records.base import Count, Env, Name, Record, Seed, Written
+from tdjepa.config.records.base import Count, Env, Name, Record, Seed, Several, Written
 
 
 class Diagnose(Record):
     """What is measured beside the evaluation: what a model sees and predicts, and what its planner could reach."""
 
-    probe_frames: Annotated[int, Field(ge=2)] = Field(
-        description="held-out frames whose state a probe reads; it is fitted on twice as many of the training part"
-    )
-    ceiling_pairs: dict[Env, Count] = Field(
-        description="pairs planned with the true simulator as model; an environment left out has none"
-    )
-    methods: tuple[Name, ...] | None = Field(
-        default=None, description="methods whose latents are measured; absent: all"
-    )
+    probe_frames: Several = Field(description="held-out frames that a probe reads; it is fitted on twice as many")
+    ceiling_pairs: dict[Env, Count] = Field(description="pairs planned with the true simulator; absent: none")
+    methods: tuple[Name, ...] | None = Field(None, description="methods whose latents are measured; absent: all")
 
 
 class Judge(Record):

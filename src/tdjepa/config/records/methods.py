@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tdjepa.config.costs import GIVEN_BY
-from tdjepa.config.records.base import Cost, Count, Env, Name, Positive, Record, Weight
+from tdjepa.config.records.base import Cost, Count, Env, Name, Positive, Record, Several, Some, Weight
 from tdjepa.config.records.keys import unknown_keys
 from tdjepa.config.records.model import Model, Train
 
@@ -26,9 +26,7 @@ class OneStep(Term):
 
 
 class Rollout(Term):
-    horizons: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
-        description="open-loop losses over this many steps, averaged"
-    )
+    horizons: Some[Count] = Field(description="open-loop losses over this many steps, averaged")
 
     @property
     def ahead(self) -> int:
@@ -51,7 +49,7 @@ class Temporal(Term):
     margin: Weight = Field(description="eta: the hinge of the negatives sits at eta * (window - 1)")
     negatives: bool
     pairs: Literal["one", "all"] = Field(
-        description="one random pair per window, as published, or all pairs, weighted by how often they would be drawn"
+        description="one random pair per window, as published, or all pairs with the same mean"
     )
 
 
@@ -117,26 +115,22 @@ class Continues(Record):
     epoch: Count
 
 
+# one line without $ and \, which figures read as mathematics
+Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f$\\]+$")]
+
+
 class Method(Record):
-    label: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f$\\]+$")] = Field(
-        description="its name in tables and figures: one line without $ and \\, which figures read as mathematics"
-    )
-    window: Annotated[int, Field(ge=2)]
+    label: Label = Field(description="its name in tables and figures")
+    window: Several
     head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
-    passes: Count = Field(default=1, description="windows per optimiser step, in multiples of train.batch * accumulate")
+    passes: Count = Field(1, description="windows per optimiser step, in multiples of train.batch * accumulate")
     continues: Continues | None = None
-    trains_on: Literal["train", "all"] = Field(
-        default="train",
-        description="episodes of the training part, or all, the evaluated ones too, to measure what that leak is worth",
-    )
-    envs: Annotated[tuple[Env, ...], Field(min_length=1)] | None = Field(
-        default=None, description="environments where it is run; absent: all of the run"
-    )
+    # "all" has the evaluated episodes too, to measure what that leak is worth
+    trains_on: Literal["train", "all"] = Field("train", description="episodes of the training part, or all")
+    envs: Some[Env] | None = Field(None, description="where it is run; absent: everywhere")
     terms: Terms
-    costs: Annotated[tuple[Cost, ...], Field(min_length=1)]
-    plan_seeds: Count | None = Field(
-        default=None, description="number of plan seeds, the first of evaluate.plan_seeds; absent: all"
-    )
+    costs: Some[Cost]
+    plan_seeds: Count | None = Field(None, description="number of them, the first of evaluate.plan_seeds; absent: all")
 
     @model_validator(mode="after")
     def consistent(self):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tdjepa.config.records.base import BelowOne, Count, Device, Positive, Record, Share, Weight
+from tdjepa.config.records.base import BelowOne, Count, Device, Positive, Record, Several, Share, Weight, Whole
 
 
 class Encoder(Record):
@@ -16,9 +16,7 @@ class Encoder(Record):
     stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
         description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
     )
-    readout: Literal["cls", "tokens"] = Field(
-        description="what the projector sees: the CLS token, as published, or all patch tokens end to end"
-    )
+    readout: Literal["cls", "tokens"] = Field(description="what the projector sees: the CLS token, or all patch tokens")
 
 
 class Predictor(Record):
@@ -34,9 +32,7 @@ class Predictor(Record):
 class Head(Record):
     hidden: Count
     features: Count = Field(description="width of each of the symmetric and asymmetric features")
-    budgets: Count = Field(
-        description="the most model steps that a budget-conditioned head knows; plans with it are no longer"
-    )
+    budgets: Count = Field(description="the most model steps that a budget-conditioned head knows and plans with")
 
 
 class Model(Record):
@@ -62,9 +58,9 @@ class Health(Record):
 
 class Train(Record):
     epochs: Annotated[int, Field(ge=1, le=10_000)]
-    steps_per_epoch: Annotated[int, Field(ge=0)] = Field(description="optimiser steps; 0 = every window once")
+    steps_per_epoch: Whole = Field(description="optimiser steps; 0 = every window once")
     step_factor: Positive = Field(description="multiplies steps_per_epoch (not 0): equal CPU time for unequal steps")
-    batch: Annotated[int, Field(ge=2)]
+    batch: Several
     accumulate: Count
     lr: Positive
     final_lr: Share = Field(description="the cosine ends at this share of lr")
@@ -80,10 +76,6 @@ class Runtime(Record):
     """How the work is done, not what comes out: no number depends on it, so a change here runs nothing again."""
 
     snapshot_every: Count = Field(100, description="steps between two snapshots from which a killed training goes on")
-    reader_workers: Annotated[int, Field(ge=0)] = Field(
-        0, description="threads that read windows ahead; 0 = read when asked"
-    )
+    reader_workers: Whole = Field(0, description="threads that read ahead; 0 = read when asked")
     memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
-    job_minutes: Weight = Field(
-        2880, description="a job of the workflow that takes longer is taken to hang and is stopped; 0 = never"
-    )
+    job_minutes: Weight = Field(2880, description="a job that takes longer is taken to hang and is stopped; 0 = never")

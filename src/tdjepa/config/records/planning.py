@@ -1,8 +1,8 @@
 """How plans are made and evaluated."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from tdjepa.config.records.base import (
     BelowOne,
@@ -10,29 +10,33 @@ from tdjepa.config.records.base import (
     Count,
     Device,
     Env,
-    InOrder,
     Name,
     Positive,
     Record,
     Seed,
+    Several,
     Share,
-    Solver,
+    Some,
     Weight,
-    named,
+    Whole,
+    entries,
 )
 from tdjepa.config.records.keys import keys_at, meant, short, unknown_keys
 from tdjepa.config.records.released import Sha256
+
+Solver = Literal["cem", "icem", "mppi", "gradient"]
+Manifest = Literal["validation", "test"]
 
 
 class Planner(Record):
     horizon: Count = Field(description="H, model steps")
     receding: Count = Field(description="model steps executed before the next plan")
-    candidates: Annotated[int, Field(ge=2)]
-    elites: Annotated[int, Field(ge=2)]
+    candidates: Several
+    elites: Several
     std: Positive = Field(description="initial std in z-scored action space")
     colour: Weight = Field(description="iCEM: exponent of the coloured noise")
     smoothing: BelowOne = Field(description="iCEM: share of the old mean and std")
-    keep: Annotated[int, Field(ge=0)] = Field(description="iCEM: elites carried to the next refinement")
+    keep: Whole = Field(description="iCEM: elites carried to the next refinement")
     clip: Literal["reference", "raw"] = Field(
         description="iCEM: clip z-scored candidates to the raw bounds (as the reference does) or actions to their bounds"
     )
@@ -55,16 +59,12 @@ class Planner(Record):
 class Costs(Record):
     """How the planning costs are computed."""
 
-    l2: Literal["squared", "root"] = Field(
-        description="latent l2 is the squared distance in the reference; root = the distance"
-    )
+    l2: Literal["squared", "root"] = Field(description="squared distance of latents, as in the reference, or its root")
     trajectory_mean: Literal["with_context", "without_context"] = Field(
         description="whether the mean over a rollout counts the frame it starts from, as the reference does"
     )
     rc_aux_lambda: Share = Field(description="rc_aux: how much reachability may lower l2; 0 = l2")
-    gate_threshold: Positive = Field(
-        description="contact gates: agent-block distance that counts as near, world pixels"
-    )
+    gate_threshold: Positive = Field(description="contact gates: agent-block distance that counts as near, world px")
     gate_softness: Positive = Field(description="soft gate: width of the sigmoid around the threshold, world pixels")
     gate_near: Share = Field(description="contact gates: share of l2 near the block")
     hard_gate_far: Share = Field(description="hard gate: share of l2 far from the block")
@@ -99,11 +99,10 @@ class Cell(Record):
     w: Share
     planner: Planner
     costs: Costs
-    plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    plan_seeds: Some[Seed]
 
 
 CellOverlay = dict[str, Any]
-NamedCells = BeforeValidator(named, json_schema_input_type=dict[Name, CellOverlay | None] | list[CellOverlay])
 CELL_KEYS = [*keys_at(Planner), *keys_at(Costs), "epoch", "solver", "refinements", "cost", "alpha", "w"]
 
 
@@ -111,11 +110,11 @@ class Sweep(Record):
     """Planner settings beside the protocol, as data: each cell overlays it; a list of values means each of them."""
 
     envs: tuple[Env, ...] = Field(description="environments where the pipeline runs it")
-    methods: Annotated[tuple[Name, ...], Field(min_length=1)]
+    methods: Some[Name]
     train_seeds: Count = Field(description="number of training seeds, from the first")
     plan_seeds: Count = Field(description="number of plan seeds, from the first")
-    manifest: Literal["validation", "test"]
-    cells: Annotated[dict[Name, CellOverlay], Field(min_length=1), NamedCells, InOrder] = Field(
+    manifest: Manifest
+    cells: entries(CellOverlay, Field(min_length=1)) = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
     )
 
@@ -133,10 +132,10 @@ class Sweep(Record):
 
 
 class Evaluate(Record):
-    manifest: Literal["validation", "test"]
+    manifest: Manifest
     episodes: Count = Field(description="number of entries, from the first of the manifest (it is in drawing order)")
     budget: Count = Field(description="environment steps that an episode may take")
-    plan_seeds: Annotated[tuple[Seed, ...], Field(min_length=1)]
+    plan_seeds: Some[Seed]
     device: Device
     locked: dict[Env, Sha256] = Field(description="sha256_of_lines by environment; every other manifest is refused")
     blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from tdjepa.base.errors import UserError
-from tdjepa.config.records.base import Record
+from tdjepa.config.records.base import Record, Some
 
 HUB = "https://huggingface.co"
 SCHEMES = ("https", "http", "file")
@@ -49,7 +49,7 @@ class Source(Record):
     """One released file. Mirrors are tried in order; a mirror is the base URL of a hub, or a URL with {file} in it (and
     {repo}, {revision} if it likes)."""
 
-    mirrors: Annotated[tuple[Mirror, ...], Field(min_length=1)] = (HUB,)
+    mirrors: Some[Mirror] = (HUB,)
     repo: Relative
     file: Relative = Field(pattern=r"\.(tar\.zst|zst|h5|hdf5)$")
     revision: Relative = "main"
