@@ -43,6 +43,9 @@ def values(path, scale: str) -> dict:
     return {leaf.key: leaf.value for leaf in of_scale(read_yaml(path), scale)}
 
 
+BEFORE = {scale: values(ROOT / "params.yaml", scale) for scale in SCALES}
+
+
 def test_the_writer_gives_the_file_back_byte_for_byte(overridden):
     assert overridden().read_text() == TEXT
 
@@ -70,11 +73,7 @@ CASES = [  # override, lines that differ, the values that differ by scale
         ["-tdjepa_continued: {plan_seeds: 1}      # the ablations are like it: 12 of the 36 evaluations of Push-T"],
         None,
     ),
-    (
-        "+scales.desk.train_seeds=[1]",
-        ["+train_seeds:", "+- 1"],
-        {"desk": {"train_seeds": [1]}},
-    ),
+    ("+scales.desk.train_seeds=[1]", ["+train_seeds:", "+- 1"], {"desk": {"train_seeds": [1]}}),
 ]
 
 
@@ -86,7 +85,7 @@ def test_an_override_changes_its_value_and_nothing_else(overridden, override, li
         return
     assert comments(path.read_text()) == comments(TEXT)
     for scale in SCALES:
-        before, after = values(ROOT / "params.yaml", scale), values(path, scale)
+        before, after = BEFORE[scale], values(path, scale)
         assert {key: after[key] for key in after if after[key] != before.get(key)} == differ.get(scale, {})
         assert before.keys() == after.keys()
 
