@@ -131,9 +131,8 @@ class Call:
             if env not in ENVS:
                 raise UserError(f"--env {env}: must be one of {', '.join(ENVS)}{meant(env, ENVS)}")
         if getattr(args, "method", None) is not None and args.method not in methods:
-            raise UserError(
-                f"--method {args.method}: not among methods: {', '.join(methods)}{meant(args.method, methods)}"
-            )
+            near = meant(args.method, methods)
+            raise UserError(f"--method {args.method}: not among methods: {', '.join(methods)}{near}")
         if hasattr(args, "seed") and args.seed is None:
             args.seed = self._p.train_seeds[0]
 

@@ -61,9 +61,8 @@ def diagnose(call, cfg, episodes, pairs, checkpoint, out, aliasing):
     wanted = len(cfg.epochs)
     if checkpoint and len(checkpoint) != wanted:
         epochs = ", ".join(map(str, cfg.epochs))
-        raise UserError(
-            f"--checkpoint: {len(checkpoint)} given; give {wanted}, those of the epochs {epochs} in this order"
-        )
+        given = f"--checkpoint: {len(checkpoint)} given"
+        raise UserError(f"{given}; give {wanted}, those of the epochs {epochs} in this order")
     checkpoint = checkpoint or [call.file("checkpoint", epoch=epoch) for epoch in cfg.epochs]
     return diagnose.run(cfg, episodes, pairs, checkpoint, out, aliasing or call.file("aliasing", "aliasing"))
 
@@ -222,17 +221,14 @@ def import_(cfg, source, config, sha256, episodes, out):
     from tdjepa.model import released
 
     card = released.run_import(cfg, source, config, episodes, out, sha256)
-    facts = {"source": card["source"], "checked": card["checked"], "parameters": card["parameters"]["all"]}
-    return {**facts, "file": out}
+    return {"source": card["source"], "checked": card["checked"], "parameters": card["parameters"]["all"], "file": out}
 
 
 def cost(p, train_tflops, plan_tflops, peak_tflops, spent, measure):
     from tdjepa.tools import cost, time_spent
 
     if spent and measure:
-        raise UserError(
-            "--spent and --measure: one of them; the first is about a run that was made, the second about one to come"
-        )
+        raise UserError("--spent and --measure: one of them; a run that was made, or one to come")
     if spent:
         return time_spent.run(p.scale)
     return cost.run(p, train_tflops, plan_tflops, peak_tflops, measure)

@@ -17,11 +17,13 @@ def _names(p) -> Iterator[str]:
     listed |= {f"evaluate.sweeps.{name}.methods": sweep.methods for name, sweep in p.evaluate.sweeps.items()}
     listed |= {f"recipes.{name}.when.method": (r.when.method,) for name, r in p.recipes.items() if r.when.method}
     for key, names in listed.items():
-        for m in names:
-            if m not in p.methods:
-                yield f"{key}: {m!r} is not defined under methods ({', '.join(p.methods)}){meant(m, p.methods)}"
+        yield from (_undefined(p, key, method) for method in names if method not in p.methods)
     for key, section in {"evaluate.protocol": p.evaluate.protocol, "collect.source": p.collect.source}.items():
         yield from (f"{key}: has no entry for {env!r}" for env in p.envs if env not in section)
+
+
+def _undefined(p, key: str, method: str) -> str:
+    return f"{key}: {method!r} is not defined under methods ({', '.join(p.methods)}){meant(method, p.methods)}"
 
 
 def _sizes(p) -> Iterator[str]:
@@ -45,10 +47,10 @@ def _methods(p) -> Iterator[str]:
         if method.window < needed:
             yield f"methods.{name}.window: {method.window} is too short: history and horizon need {needed}"
         if (method.trains_on == "all") != name.endswith(LEAKY):
-            yield (
-                f"methods.{name}.trains_on: {method.trains_on}: rows tell a method by its name only, so a name ends with "
-                f"{LEAKY} exactly when all episodes are trained on; rename the method"
+            why = (
+                f"rows tell a method by its name only, so it ends with {LEAKY} exactly when all episodes are trained on"
             )
+            yield f"methods.{name}.trains_on: {method.trains_on}: {why}; rename the method"
         if (method.plan_seeds or 0) > (there := len(p.evaluate.plan_seeds)):
             yield f"methods.{name}.plan_seeds: {method.plan_seeds} exceeds the {there} of evaluate.plan_seeds"
         budget, known = method.terms.budget_reachability, p.model.head.budgets
@@ -65,8 +67,7 @@ def _continued(p) -> Iterator[str]:
         key, before = f"methods.{name}.continues", method.continues
         source = p.methods.get(before.method)
         if source is None:
-            known = ", ".join(p.methods)
-            yield f"{key}: {before.method!r} is not defined under methods ({known}){meant(before.method, p.methods)}"
+            yield _undefined(p, key, before.method)
             continue
         if source.continues:
             yield f"{key}: {before.method} continues a training itself; name the one that starts it"

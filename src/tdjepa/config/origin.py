@@ -52,9 +52,7 @@ def of_scale(raw: Mapping, scale: str | None = None, source: str = "params.yaml"
     return _leaves(whole, lambda place: _origin(found, place))
 
 
-def of_training(
-    raw: Mapping, env: str, method: str, scale: str | None = None, source: str = "params.yaml"
-) -> list[Leaf]:
+def of_training(raw: Mapping, env: str, method: str, scale: str | None, source: str = "params.yaml") -> list[Leaf]:
     """Every value that one training depends on, with its recipes applied, and those of its plans under the protocol."""
     p = resolve(raw, scale, source)
     for option, name, known in (("--env", env, ENVS), ("--method", method, p.methods)):
@@ -79,10 +77,9 @@ def shadowed(before: Mapping, now: Mapping, scale: str) -> list[str]:
     for place in new | old:
         own_value = _set_by(found, place)
         if old.get(place) != new.get(place) and own_value and own_value.origin != BASE:
-            lines.append(
-                f"{'.'.join(place)} changed in the base from {shown(old.get(place))} to {shown(new.get(place))}, but scale "
-                f"{scale} has its own value {shown(own_value.value)} ({own_value.key}): nothing depends on the base value here"
-            )
+            change = f"{'.'.join(place)} changed in the base from {shown(old.get(place))} to {shown(new.get(place))}"
+            has = f"scale {scale} has its own value {shown(own_value.value)} ({own_value.key})"
+            lines.append(f"{change}, but {has}: nothing depends on the base value here")
     return lines
 
 
@@ -111,12 +108,8 @@ def _training(p: Params, found: Mapping[Place, Set], env: str, method: str) -> l
                 origin = f"recipe {name} ({_origin(found, ('recipes', name, part[-1], *place))})"
                 by_recipe[*part, *place] = Set(value, origin, "")
     known = p.methods[method].model_dump(mode="json") | {"terms": terms}
-    whole = {
-        "mine": {"frameskip": p.mine.frameskip},
-        "model": model,
-        "train": parts["train",],
-        "methods": {method: known},
-    }
+    whole = {"mine": {"frameskip": p.mine.frameskip}, "model": model, "train": parts["train",]}
+    whole["methods"] = {method: known}
     leaves = _leaves(whole, lambda place: _origin({**found, **by_recipe}, place))
     if train.step_factor != 1:
         steps = Leaf("train.steps_per_epoch * step_factor", runs.steps_per_epoch(train), "computed")

@@ -75,12 +75,10 @@ class EvaluateSlice(OfTraining):
 
     @model_validator(mode="after")
     def fits(self):
-        for cell in self.cells:
-            if cell.planner.horizon * self.frameskip > self.evaluate.budget:
-                raise ValueError(
-                    f"evaluate.planner.horizon: {cell.planner.horizon} model steps of {self.frameskip} are longer than "
-                    f"evaluate.budget: {self.evaluate.budget} environment steps"
-                )
+        longest = max((cell.planner.horizon for cell in self.cells), default=0)
+        if longest * self.frameskip > self.evaluate.budget:
+            plan = f"evaluate.planner.horizon: {longest} model steps of {self.frameskip}"
+            raise ValueError(f"{plan} are longer than evaluate.budget: {self.evaluate.budget} environment steps")
         return self
 
 
