@@ -28,6 +28,21 @@ FLAGS = (
 SECONDS = 180  # for what never comes, not for slow machines
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowRight": 39, "ArrowDown": 40, " ": 32}
 
+# The contrast of some texts with the page's background, by the rule of the web's accessibility guidelines.
+CONTRASTS = """
+(() => {
+  const light = (colour) => {
+    const parts = colour.match(/[\\d.]+/g).slice(0, 3).map((c) => c / 255);
+    const [r, g, b] = parts.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const page = light(getComputedStyle(document.body).backgroundColor);
+  const texts = ["body", "nav a", ".caption", ".badge.reproduced", ".badge.contradicted", ".badge.inconclusive", ".empty"];
+  const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  return texts.map((t) => contrast(light(getComputedStyle(document.querySelector(t)).color), page));
+})()
+"""
+
 
 def executable() -> str | None:
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)

@@ -6,10 +6,13 @@ import json
 import numpy as np
 import pandas as pd
 
+from conftest import ROOT
 from tdjepa.base.artefacts import hash_of, write_card
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.data import store
+from tdjepa.evidence import claims, judge
+from tdjepa.report import inputs
 
 PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
 
@@ -46,6 +49,14 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
         if not np.isnan(success[i, j, k])
     ]
     return pd.DataFrame(rows)
+
+
+def random_outcomes(seed, shape, rate=0.6):
+    return (np.random.default_rng(seed).random(shape) < rate).astype(float)
+
+
+def rows_of(*frames):
+    return pd.concat(frames, ignore_index=True)
 
 
 RATES = {"d_psi": 0.6, "l2": 0.8, "blend": 0.7, "hard_gate": 0.7, "soft_gate": 0.7}  # of TD-JEPA; baselines 0.5
@@ -118,7 +129,7 @@ def everything(folder, params):
 
 
 def results(folder, params):
-    """A whole made-up run of Two-Room for these parameters, as the arguments of `render` (without stats and params)."""
+    """A whole made-up run of Two-Room for these parameters, as the arguments of `inputs.read` (without stats and params)."""
     rng = np.random.default_rng(0)
     t, p, e = len(params.train_seeds), len(params.evaluate.plan_seeds), params.evaluate.episodes
     pairs = [(int(episode), 3) for episode in rng.choice(200, e, replace=False)]
@@ -145,6 +156,15 @@ def results(folder, params):
     }
 
 
+def judged(folder, params, **files):
+    """The report's inputs of such files, with statistics and verdicts."""
+    settings = params.judge.model_copy(update={"bootstrap": 100})
+    judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
+    claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
+    evidence = {name: folder / f"evidence/{name}.json" for name in ("stats", "claims")}
+    return inputs.read(params, **evidence, **files)
+
+
 def diagnostics(folder, params, rng):
     for method in ("tdjepa", "lewm"):
         for seed in params.train_seeds:
@@ -162,7 +182,7 @@ def diagnostics(folder, params, rng):
     card = {"env": "two_room", "episodes": 40, "rows": 2000, "length_mean": 50.0, "length_min": 26, "length_max": 61}
     card |= {"success_share": 0.7, "trivial_share": 0.08, "action_mean": [0.0, 0.1], "action_std": [1.0, 0.9]}
     card |= {"action_autocorrelation": [0.3], "image_size": 32, "sha256": "ab" * 32}
-    card |= {"renderer_difference": {"mean": 2.7, "max": 90}}
+    card |= {"renderer_difference": {"mean": 2.7, "max": 90}, "success_criterion": "the agent comes within 16 px"}
     (folder / "episodes.card.json").write_text(json.dumps(card))
 
 

@@ -2,22 +2,15 @@
 
 import json
 
-import pytest
-
-from tdjepa.base import torchvision_shim
+from conftest import ROOT
+from tdjepa.base.torchvision_shim import library
 from tdjepa.steps import evaluate as evaluation
 from tdjepa.tools.bench import evaluate, plan
 
 
-@pytest.fixture
-def small(monkeypatch):
+def test_both_sides_find_the_same_plan(monkeypatch):
     for name, value in {"CANDIDATES": 40, "ELITES": 5, "REFINEMENTS": 2, "SIZES": {"desk": (64, 1)}}.items():
         monkeypatch.setattr(plan, name, value)
-
-
-def test_both_sides_find_the_same_plan(small, monkeypatch):
-    from conftest import ROOT
-
     monkeypatch.chdir(ROOT)
     found = plan.run("desk")
     assert found["bench"] == "plan"
@@ -27,11 +20,8 @@ def test_both_sides_find_the_same_plan(small, monkeypatch):
 
 
 def test_both_sides_evaluate_the_same_episodes(smoke, monkeypatch):
-    torchvision_shim.ensure()
-    import stable_worldmodel as swm
-
-    ours, theirs, played = [], [], []
-    run, library = evaluation.run, swm.World.evaluate
+    ours, theirs, played, world = [], [], [], library().World
+    run, play = evaluation.run, world.evaluate
 
     def recorded(*args):
         ours.append(run(*args))
@@ -39,13 +29,13 @@ def test_both_sides_evaluate_the_same_episodes(smoke, monkeypatch):
 
     def of_library(world, **given):
         theirs.append(list(zip(given["episodes_idx"], given["start_steps"], strict=True)))
-        found = library(world, **given)
+        found = play(world, **given)
         played.append(len(found["episode_successes"]))
         return found
 
-    monkeypatch.setattr(load, "load", lambda *_: smoke)
+    monkeypatch.setattr(evaluate, "load", lambda *_: smoke)
     monkeypatch.setattr(evaluation, "run", recorded)
-    monkeypatch.setattr(swm.World, "evaluate", of_library)
+    monkeypatch.setattr(world, "evaluate", of_library)
     for name, value in {"SIZE": 32, "COLLECTED": 40, "EPISODES": 3}.items():
         monkeypatch.setattr(evaluate, name, value)
     found = json.loads(json.dumps(evaluate.run()))

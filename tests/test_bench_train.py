@@ -8,7 +8,7 @@ from conftest import ROOT
 from tdjepa.config.slices import train_slice
 from tdjepa.model.world_model import build
 from tdjepa.objective import methods
-from tdjepa.tools.bench import train
+from tdjepa.tools.bench import timing, train
 
 
 def test_both_ways_take_the_same_step(smoke):
@@ -36,15 +36,9 @@ def test_both_ways_take_the_same_step(smoke):
 
 def test_the_benchmark_takes_the_same_steps_on_both_sides(monkeypatch):
     monkeypatch.setattr(train, "SIZES", {"desk": (6, 60, 4, 1)})
-    monkeypatch.setattr(train, "PEAK", 64)
+    monkeypatch.setattr(timing, "PEAK", 64)
     found = json.loads(json.dumps(train.run("desk", ROOT / "params.yaml")))
-    assert (found["bench"], found["unit"], found["size"], found["batch"], found["window"]) == (
-        "train",
-        "s",
-        "desk",
-        4,
-        8,
-    )
+    assert {"bench": "train", "unit": "s", "size": "desk", "batch": 4, "window": 8}.items() <= found.items()
     assert found["loss_difference"] < 1e-4
     assert found["loss"] > 0
     assert all(found[name] > 0 for name in ("ratio", "ours", "reference", "gflop", "peak_gflops", "share"))

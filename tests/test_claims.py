@@ -9,18 +9,16 @@ import pytest
 import yaml
 
 from conftest import ROOT
-from synthetic import everything, outcomes, planned, write
-from tdjepa import cli
+from synthetic import everything, outcomes, planned
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.records.evidence import Judge
 from tdjepa.config.slices import evaluate_slice
-from tdjepa.evidence import alignment, bands, claims, effects, judge, paired, published
+from tdjepa.evidence import alignment, claims, effects, ledger, paired, rows
 from tdjepa.evidence.columns import PLANNER
 from tdjepa.evidence.effects import Effect, Evidence
-from tdjepa.report import extra_tables as own_tables
-from tdjepa.report.page import claims as page_claims
+from tdjepa.report import phrases
 
 LEDGER = ROOT / "paper/claims.yaml"
 SETTINGS = Judge(seed=1, bootstrap=200, level=0.95)
@@ -61,7 +59,7 @@ def two_methods(a, b):
     ],
 )
 def test_what_an_interval_says(direction, low, high, expected):
-    test = {"is": direction, **({"size": 14.2} if direction in claims.SIZED else {})}
+    test = {"is": direction, **({"size": 14.2} if direction in ledger.SIZED else {})}
     effect = Effect((low + high) / 2, low, high, None, n_train=2)
     assert claims.verdict(effect, test, "ours") == claims.verdict(effect, test, "paper") == expected
 
@@ -81,8 +79,7 @@ def test_one_training_decides_nothing_under_our_protocol(direction):
     assert (ours["effect"], ours["p"], ours["p_holm"]) == (100, None, None)
     assert ours["low"] > 0  # the interval is shown, for this training
     assert ", one training" in claims.terminal([found])
-    assert own_tables.effect_text(found, 1).endswith(", one training")
-    assert ", one training" in page_claims.section([found], 1)
+    assert phrases.effect_text(found["ours"], 1).endswith(", one training")  # in the table and on the page
     two = verdicts(
         two_methods(np.ones((2, 3, 40)), np.zeros((3, 3, 40))), {"env": "two_room", "sum": GAIN, "is": direction}
     )
@@ -117,7 +114,7 @@ def test_of_equal_verdicts_the_least_clear_decides_whatever_its_unit():
     tests = [{**above, "sum": [[1, {"rank": "d_psi"}]]}, {**above, "sum": [[1, {"cost": "l2"}]]}]
     sure = Effect(10.0, 1.0, 19.0, 0.01, 3, 3)
     assert claims._decide(tests, [rho, sure], [rho, sure], "ours")["unit"] == "points"
-    assert claims.unit({"sum": [[1, {"rise": "d_psi"}]]}) == "d_ψ"
+    assert ledger.unit({"sum": [[1, {"rise": "d_psi"}]]}) == "d_ψ"
 
 
 def test_one_good_training_convinces_the_papers_protocol_but_not_ours():
@@ -160,13 +157,6 @@ def test_our_protocol_may_hold_an_ablation_against_another_reference():
     assert found["comparison"] == shown
     found = verdicts(frame[frame["method"] != "tdjepa_continued"], test)
     assert (found["paper"]["verdict"], found["ours"]["verdict"]) == ("contradicted", "not run")
-
-
-def test_the_paper_took_its_main_checkpoint_as_the_full_model_of_its_ablations():
-    for cost, printed in published.load()["ablations"]["rows"]["tdjepa"].items():
-        if cost != "icem":
-            rates = published.cell("push_t", "tdjepa", cost)["rates"][:3]
-            assert [round(np.mean(rates), 1), round(np.std(rates, ddof=1), 1)] == printed
 
 
 def test_of_several_tests_the_worst_decides():
@@ -248,7 +238,7 @@ def test_a_weighted_sum_may_leave_the_range_of_a_difference():
     terms = [[c, {**cell, "value": v}] for c, v in ((1, "after_contact"), (-4, "before_contact"))]
     found = verdicts(frame, {"env": "two_room", "sum": terms, "is": "above"})["ours"]
     assert found["effect"] == pytest.approx(-230)
-    (ledgers,) = (c["tests"][0]["sum"] for c in claims.read(LEDGER) if c["id"] == "failures_after_contact")
+    (ledgers,) = (c["tests"][0]["sum"] for c in ledger.read(LEDGER) if c["id"] == "failures_after_contact")
     fifths = verdicts(frame, {"env": "two_room", "sum": ledgers, "is": "above"})["ours"]
     assert [fifths[k] for k in ("effect", "low", "high")] == pytest.approx(
         [found[k] / 5 for k in ("effect", "low", "high")], rel=1e-4
@@ -298,75 +288,12 @@ def test_a_sweep_is_told_from_the_protocol_and_one_epoch_from_itself():
     ("curve", "first"), [([2, 5, 10], 2), (range(1, 11), 2), ([1, 2], 1), ([5, 10], 5), ([10], None)], ids=str
 )
 def test_the_first_epochs_are_the_first_fifth_or_the_first_there_is(curve, first):
-    (test,) = next(c["tests"] for c in claims.read(LEDGER) if c["id"] == "two_room_epochs")
+    (test,) = next(c["tests"] for c in ledger.read(LEDGER) if c["id"] == "two_room_epochs")
     frame = pd.concat([outcomes(np.ones((1, 1, 4)), epoch=epoch) for epoch in curve])
     evidence = Evidence(frame, NO_PAIRS, 1, 200, 0.95)
     (_, last), (_, early) = test["sum"]
     found = evidence.cell("two_room", early)
     assert (evidence.cell("two_room", last).epoch, found and found.epoch) == (max(curve), first)
-
-
-def test_correlations_are_printed_with_three_digits():
-    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
-    pairs = made_up_pairs([[[1, 2, 3], [20, 13, 8]], [[1, 9, 20], [9, 1, 20]]])
-    found = verdicts(outcomes(np.ones((1, 1, 2))), {"env": "push_t", "sum": costs, "is": "above"}, pairs=pairs)
-    assert f"{found['ours']['effect']:.3f} [{found['ours']['low']:.3f}, " in claims.terminal([found])
-
-
-def made_up_pairs(noise):
-    """Pairs of three trainings of two methods; noise (2, 2, 3) by method, cost and training."""
-    rng = np.random.default_rng(0)
-    tau, frames = rng.integers(1, 26, 300), []
-    for method, by_cost in zip(("tdjepa", "lewm"), noise, strict=True):
-        for seed, (of_d_psi, of_l2) in enumerate(zip(*by_cost, strict=True)):
-            measures = {"d_psi": tau + of_d_psi * rng.normal(size=300), "l2": tau + of_l2 * rng.normal(size=300)}
-            key = {"env": "push_t", "method": method, "train_seed": seed, "episode": np.arange(300) // 6}
-            frames.append(pd.DataFrame({**key, "tau": tau, "near": True, "far": True, **measures}))
-    return pd.concat(frames)
-
-
-def test_two_costs_of_one_checkpoint_are_one_factor(monkeypatch):
-    """Three checkpoints give two degrees of freedom, however many costs are measured on them; two methods give four."""
-    pairs, factors = made_up_pairs([[[1, 9, 20], [20, 3, 8]], [[1, 9, 20], [9, 1, 20]]]), []
-
-    def recorded(by_seed, fixed, episodes):
-        factors.append([by_seed, freedom(by_seed, np.zeros(2), episodes)])
-        return freedom(by_seed, fixed, episodes)
-
-    freedom = effects.freedom_of_pairs
-    monkeypatch.setattr(effects, "freedom_of_pairs", recorded)
-    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
-    methods = [costs[0], [-1, {"method": "lewm", "rank": "l2"}]]
-    for terms in (costs, methods):
-        test = {"env": "push_t", "sum": terms, "is": "above"}
-        found = verdicts(outcomes(np.ones((1, 1, 2))), test, pairs=pairs)
-        assert (found["ours"]["n_train"], found["ours"]["n_plan"], found["ours"]["unit"]) == (3, None, "ρ")
-    ranks = (
-        alignment.spearman(pairs)
-        .query("split == 'all' and method == 'tdjepa'")
-        .pivot(columns="measure", index="train_seed")
-    )
-    (differences,), two = factors[0]
-    assert differences == pytest.approx((ranks["rho"]["d_psi"] - ranks["rho"]["l2"]).to_numpy())
-    assert two == pytest.approx(2)
-    assert 2 < factors[1][1] <= 4
-
-
-def test_pairs_without_episodes_are_refused(tmp_path):
-    path = write(tmp_path / "pairs.parquet", made_up_pairs(np.ones((2, 2, 3))).drop(columns="episode"))
-    with pytest.raises(UserError, match="pairs.parquet: missing episode"):
-        alignment.read([path])
-
-
-def test_correlations_of_weighted_pairs_are_scipys():
-    from scipy import stats
-
-    rng = np.random.default_rng(0)
-    x, tau = rng.normal(size=60).round(1), rng.integers(1, 9, 60)
-    weights = rng.integers(0, 3, (3, 60))
-    for row, found in zip(weights, alignment.correlation(x, tau, weights.astype(float)), strict=True):
-        i = np.repeat(np.arange(60), row)
-        assert found == pytest.approx(stats.spearmanr(x[i], tau[i]).statistic)
 
 
 @pytest.fixture(scope="module")
@@ -375,9 +302,8 @@ def p():
 
 
 def test_every_claim_of_the_ledger_can_be_decided(p, tmp_path):
-    rows, pairs = everything(tmp_path, p)
-    found = claims.run(LEDGER, rows, pairs, tmp_path, SETTINGS, p.train_seeds[0])
-    assert json.loads((tmp_path / "claims.json").read_text()) == found
+    found = claims.run(LEDGER, *everything(tmp_path, p), tmp_path / "evidence", SETTINGS, p.train_seeds[0])
+    assert json.loads((tmp_path / "evidence/claims.json").read_text()) == found
     for entry in found:
         assert {"id", "claim", "place", "comparison", "paper", "ours"} <= set(entry)
         for protocol in ("paper", "ours"):
@@ -414,14 +340,10 @@ def test_made_up_rows_say_how_they_were_planned_as_real_ones_do(p, monkeypatch):
             assert set(PLANNER) <= set(said)
 
 
-def test_claims_against_a_number_are_marked(tmp_path):
-    found = {entry["id"]: entry["absolute"] for entry in claims.run(LEDGER, [], [], tmp_path, SETTINGS)}
+def test_from_nothing_every_claim_is_not_run_and_those_against_a_number_are_marked():
+    found = claims.judge(ledger.read(LEDGER), Evidence(rows.read([]), NO_PAIRS, 1, 200, 0.95), 0)
     marked = {"cube_gain_size", "two_room_full", "failures_after_contact", "never_before_contact"}
-    assert {name for name, absolute in found.items() if absolute} == marked
-
-
-def test_from_nothing_every_claim_is_not_run(tmp_path):
-    found = claims.run(LEDGER, [], [], tmp_path, SETTINGS)
+    assert {entry["id"] for entry in found if entry["absolute"]} == marked
     assert {entry[protocol]["verdict"] for entry in found for protocol in ("paper", "ours")} == {"not run"}
     assert len(found) >= 25
 
@@ -447,98 +369,8 @@ def test_a_bad_ledger_is_named(tmp_path, spoil, expected):
     path = tmp_path / "claims.yaml"
     path.write_text(yaml.safe_dump([entry]))
     with pytest.raises(UserError, match=f"claims.yaml: c: .*{expected}|claims.yaml: c: {expected}") as error:
-        claims.read(path)
+        ledger.read(path)
     assert "\n" not in str(error.value)
-
-
-# Bands ----------------------------------------------------------------------------------------------------------------
-
-
-def stats_of(tmp_path, success):
-    frames = [outcomes(success), outcomes(np.zeros((1, 3, 50)), "random")]
-    files = [write(tmp_path / f"{i}.parquet", frame) for i, frame in enumerate(frames)]
-    return judge.run(files, tmp_path / "evidence", SETTINGS)
-
-
-def test_bands_hold_their_own_results_and_refuse_others(tmp_path):
-    success = (np.random.default_rng(0).random((3, 3, 50)) < 0.8).astype(float)
-    stats = stats_of(tmp_path, success)
-    path = tmp_path / "bands.yaml"
-    bands.write(stats, path)
-    results = bands.verify(stats, bands.read(path))
-    assert [result for result, *_ in results] == ["pass", "pass"]
-    worse = json.loads(json.dumps(stats))
-    worse["cells"][1]["mean"] = 5.0
-    assert sorted(result for result, *_ in bands.verify(worse, bands.read(path))) == ["FAIL", "pass"]
-    assert [r for r, *_ in bands.verify({"cells": []}, bands.read(path))] == ["not run", "not run"]
-    band = bands.read(path)["two_room/random/none/none/w1/epoch0"]
-    assert (band["low"], band["high"]) == (0, 2)  # one episode of fifty
-
-
-def test_a_bands_half_width_is_the_stated_rule(tmp_path):
-    from scipy import stats as scipy_stats
-
-    success = np.zeros((3, 3, 50))
-    success[0, :, :20] = success[1, :, :25] = success[2, :, :30] = 1  # 40, 50, 60 %
-    band = bands.bands(stats_of(tmp_path, success))["two_room/tdjepa/d_psi/icem/w1/epoch2"]
-    half = scipy_stats.t.ppf(0.995, 2) * 10 * np.sqrt(2 / 3)
-    assert (band["low"], band["high"]) == (max(0, round(50 - half, 1)), min(100, round(50 + half, 1)))
-
-
-def made_up_cell(method, env="cube", std=10.0):
-    key = {"id": f"{env}/{method}", "env": env, "method": method, "setting": "main", "epoch": 10}
-    return key | {"mean": 50.0, "n_train_seeds": 3, "std_train_seeds": std, "n_episodes": 50}
-
-
-def test_all_bands_hold_together_and_leaky_trainings_are_not_pooled():
-    """A new run of four cells on the same footing: some band is missed in at most one of a hundred runs."""
-    from scipy import stats as scipy_stats
-
-    cells = [made_up_cell(m) for m in ("lewm", "tdjepa", "rc_aux")] + [made_up_cell("tdjepa_leaky", std=40.0)]
-    found = bands.bands({"cells": [*cells, made_up_cell("random", std=None)]})
-    half = scipy_stats.t.ppf(1 - 0.01 / 4 / 2, 6) * 10 * np.sqrt(2 / 3)
-    assert {(band["low"], band["high"]) for name, band in found.items() if name != "cube/random"} == {
-        (round(50 - half, 1), round(50 + half, 1))
-    }
-    rng, level, runs = np.random.default_rng(0), bands.simultaneous(40), 2000
-    t = scipy_stats.t.ppf((1 + level) / 2, 80)
-    trainings = rng.normal(size=(runs, 2, 40, 3))
-    s = np.sqrt(trainings[:, 0].var(2, ddof=1).mean(1, keepdims=True))
-    outside = np.abs(np.subtract(*trainings.mean(3).swapaxes(0, 1))) > t * s * np.sqrt(2 / 3)
-    assert 0.002 < outside.any(1).mean() <= 0.015
-
-
-def test_a_cell_without_a_band_is_named_and_is_no_pass():
-    old, new = made_up_cell("lewm"), made_up_cell("new_method")
-    sweep, early = {**new, "id": "sweep", "setting": "blend"}, {**new, "id": "early", "epoch": 5}
-    results = bands.verify({"cells": [old, new, sweep, early]}, bands.bands({"cells": [old]}))
-    assert [(result, name) for result, name, *_ in results] == [("pass", "cube/lewm"), ("no band", "cube/new_method")]
-    text = bands.report(results).splitlines()
-    assert text[1].split() == ["no", "band", "cube/new_method", "50.0"]
-    assert text[2] == "1 of 2 cells as expected, 1 without a band"
-
-
-def test_verify_says_pass_or_fail_and_exits_with_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    stats = stats_of(tmp_path, (np.random.default_rng(0).random((3, 3, 50)) < 0.8).astype(float))
-    place = tmp_path / "results/desk/evidence/stats.json"
-    place.parent.mkdir(parents=True)
-    place.write_text(json.dumps(stats))
-    assert cli.main(["verify", "--scale", "desk"]) == 2
-    assert "no bands are committed" in capsys.readouterr().err
-    assert cli.main(["verify", "--scale", "desk", "--write"]) == 0
-    assert cli.main(["verify", "--scale", "desk"]) == 0
-    assert "2 of 2 cells as expected" in capsys.readouterr().out
-    stats["cells"][0]["mean"] = 50.0
-    place.write_text(json.dumps(stats))
-    assert cli.main(["verify", "--scale", "desk"]) == 1
-    assert "FAIL" in capsys.readouterr().out
-    stats["cells"].append({**stats["cells"][1], "id": "two_room/another", "method": "another"})
-    stats["cells"][0]["mean"] = 0.0
-    place.write_text(json.dumps(stats))
-    assert cli.main(["verify", "--scale", "desk"]) == 1
-    assert "2 of 3 cells as expected, 1 without a band" in capsys.readouterr().out
 
 
 def test_two_equal_plan_seeds_say_nothing_of_their_spread():

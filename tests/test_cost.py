@@ -4,6 +4,7 @@ import pytest
 
 from conftest import ROOT
 from tdjepa.base.errors import UserError
+from tdjepa.config import runs
 from tdjepa.config.load import load
 from tdjepa.config.params import Params
 from tdjepa.config.slices import train_slice
@@ -20,7 +21,7 @@ def test_the_jobs_are_those_of_the_pipeline(smoke):
     files, jobs = phases.Files(smoke), cost.jobs(smoke)
     assert [job.name for job in jobs if job.kind == "sweep"] == ["/".join(map(str, s)) for s in files.sweeps()]
     for kind in ("train", "evaluate"):
-        assert [job.name for job in jobs if job.kind == kind] == ["/".join(map(str, t)) for t in smoke.trainings()]
+        assert [job.name for job in jobs if job.kind == kind] == ["/".join(map(str, t)) for t in runs.trainings(smoke)]
 
 
 def test_work_grows_with_epochs_seeds_and_episodes(smoke):
@@ -35,7 +36,7 @@ def test_work_grows_with_epochs_seeds_and_episodes(smoke):
 def test_the_paper_scale_takes_every_window_of_the_released_data():
     p = load(ROOT / "params.yaml", "paper")
     cfg = train_slice(p, "two_room", "lewm", 3072)
-    window = cost.flop_of_a_window(cfg.model, cfg.method, 224, 5)
+    window = cost.flop_of_a_window(cfg, 224)
     windows = 0.8 * (920_809 - 10_000 * 3 * 5)
     assert cost.training_flop(p, cfg) == pytest.approx(10 * windows * window, rel=1e-3)
     # ViT-tiny at 224 px is known to take 2.5 GFLOP forward with 196 patches of 16 px; ours has 256 of 14 px, and four frames
@@ -52,7 +53,7 @@ def test_a_rate_that_is_not_positive_is_refused(flag, rate, capsys):
 
 
 def test_a_step_is_timed_when_asked(smoke, capsys):
-    cfg = train_slice(smoke, *smoke.trainings()[0])
+    cfg = train_slice(smoke, *runs.trainings(smoke)[0])
     seconds, flop, peak = cost.measured_window(smoke, cfg, rounds=1)
     assert 0 < flop / seconds < peak  # no step is faster than its products
     cost.run(smoke, 30, 5, 312, measure=True)

@@ -67,7 +67,7 @@ def test_a_backend_that_fails_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco.osmesa", None)
     model = gl.mujoco.MjModel.from_xml_string("<mujoco><worldbody><camera name='c'/></worldbody></mujoco>")
     with pytest.raises(UserError, match="MUJOCO_GL = osmesa: .*apt-get install"):
-        gl.Renderer(model, "c", 8, np.zeros(0, bool))
+        gl.Renderer(model, "c", 8)
 
 
 def test_an_environment_without_opengl_never_touches_it():

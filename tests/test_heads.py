@@ -9,7 +9,7 @@ from tdjepa.config.load import load
 from tdjepa.config.records.model import Head
 from tdjepa.model.heads import HEADS, MRN, BudgetReachability, Reachability, Symmetric
 
-CFG = Head(hidden=32, features=8)
+CFG = Head(hidden=32, features=8, budgets=5)
 
 
 @pytest.fixture

@@ -13,41 +13,37 @@ from tdjepa.config.records.model import Model
 from tdjepa.model import vit
 from tdjepa.model.encoder import distinct, patches
 from tdjepa.model.world_model import build
-from tdjepa.planning.rollout import rollout
+from tdjepa.planning.rollout import Rollout
+from tdjepa.tools.bench.plan import awake
 from tdjepa.tools.bench.train import PlainWay, timms
 
-
-def small(scale="desk", head="mrn", **changes):
-    cfg = merge(load(ROOT / "params.yaml", scale).model.model_dump(mode="json"), changes)
-    return parse(Model, cfg, "test"), head
+LATENT = load(ROOT / "params.yaml", "desk").model.latent
 
 
+def small(**changes):
+    """A model of desk size with some parameters changed, in eval mode: a batch norm would magnify rounding."""
+    cfg = merge(load(ROOT / "params.yaml", "desk").model.model_dump(mode="json"), changes)
+    return build(parse(Model, cfg, "test"), "mrn", 64, 10, seed=0).eval()
+
+
+def stemmed(stem, **changes):
+    return {"encoder": {"stem": stem, "patch": 16 >> len(stem), **changes}}
+
+
+@pytest.mark.parametrize("readout", ["cls", "tokens"])
 @pytest.mark.parametrize("stem", [[], [8, 12]])
-def test_the_encoder_equals_timms_own_forward(stem):
-    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "cls", "depth": 2})
-    model = build(cfg, head, 64, 10, seed=0).eval()
-    x = torch.randn(5, 64, 64, 3)
-    plain = timms(model.encoder)(model.encoder.stem(x.permute(0, 3, 1, 2)))
+def test_the_encoder_equals_timms_own(stem, readout):
+    model, x = small(**stemmed(stem, readout=readout, depth=2)), torch.randn(5, 64, 64, 3)
+    theirs, cut = timms(model.encoder), model.encoder.stem(x.permute(0, 3, 1, 2))
+    plain = theirs(cut) if readout == "cls" else theirs.forward_features(cut).flatten(1)  # (5, 16, 96), no CLS token
     torch.testing.assert_close(model.encoder(x), plain, atol=2e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("stem", [[], [8, 12]])
-def test_all_tokens_end_to_end_are_timms_features(stem):
-    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": "tokens"})
-    model = build(cfg, head, 64, 10, seed=0).eval()
-    x = torch.randn(5, 64, 64, 3)
-    plain = timms(model.encoder).forward_features(
-        model.encoder.stem(x.permute(0, 3, 1, 2))
-    )  # (5, 16, 96), no CLS token
-    torch.testing.assert_close(model.encoder(x), plain.flatten(1), atol=2e-6, rtol=1e-5)
-    assert model.encode(torch.zeros(2, 3, 64, 64, 3, dtype=torch.uint8)).shape == (2, 3, cfg.latent)
+    assert model.encode(torch.zeros(2, 3, 64, 64, 3, dtype=torch.uint8)).shape == (2, 3, LATENT)
 
 
 @pytest.mark.parametrize("stem", [[], [8, 12]])
 def test_whitened_frames_are_mixed_before_the_encoder(stem):
     """The mixing may be folded into the patch map, but means the same as mixing the frames."""
-    cfg, head = small(normalisation="whitened", encoder={"stem": stem, "patch": 16 >> len(stem)})
-    model = build(cfg, head, 64, 10, seed=0).eval()
+    model = small(normalisation="whitened", **stemmed(stem))
     model.pixel_mean.fill_(100.0), model.pixel_std.copy_(torch.tensor([30.0, 40.0, 50.0]))
     model.pixel_mix.copy_(torch.randn(3, 3))
     frames = torch.randint(0, 255, (4, 64, 64, 3), dtype=torch.uint8)
@@ -56,12 +52,8 @@ def test_whitened_frames_are_mixed_before_the_encoder(stem):
 
 
 def test_gradients_of_the_encoder_equal_timms_own():
-    cfg, head = small(encoder={"readout": "cls", "depth": 2})
-    model = build(cfg, head, 64, 10, seed=0)
-    x = torch.randn(4, 64, 64, 3)
-    weight = torch.randn(96)
-    grads = []
-    theirs = timms(model.encoder)
+    model = small(encoder={"readout": "cls", "depth": 2})
+    x, weight, grads, theirs = torch.randn(4, 64, 64, 3), torch.randn(96), [], timms(model.encoder)
     for forward in (model.encoder, lambda x: theirs(x.permute(0, 3, 1, 2))):
         model.zero_grad()
         (forward(x) @ weight).square().sum().backward()
@@ -129,9 +121,8 @@ def test_checksums_that_collide_do_not_make_two_patches_one(monkeypatch):
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_patches_that_recur_give_the_latents_and_gradients_of_all(depth):
-    cfg, head = small(encoder={"readout": "tokens", "depth": depth})
-    model = build(cfg, head, 64, 10, seed=0).eval()  # the batch norm of a few similar frames would magnify rounding
-    frames, upstream, results = scene(6, 64), torch.randn(6, cfg.latent), []
+    model = small(encoder={"readout": "tokens", "depth": depth})
+    frames, upstream, results = scene(6, 64), torch.randn(6, LATENT), []
     for x in (frames, frames.float()):  # floats are taken as they come
         model.zero_grad()
         z = model.encode(x)
@@ -144,24 +135,18 @@ def test_patches_that_recur_give_the_latents_and_gradients_of_all(depth):
 @pytest.mark.parametrize("frames", [1, 2, 3])
 @pytest.mark.parametrize("depth", [1, 3])
 def test_the_planners_rollout_equals_the_models(frames, depth):
-    cfg, head = small(predictor={"depth": depth})
-    model = build(cfg, head, 64, 10, seed=0).eval()
-    with torch.no_grad():  # AdaLN-zero starts as the identity; wake it up
-        for block in model.predictor.blocks:
-            block.modulation[1].weight.normal_(std=0.2)
-            block.modulation[1].bias.normal_(std=0.2)
-        z, past, candidates = torch.randn(frames, cfg.latent), torch.randn(frames - 1, 10), torch.randn(20, 5, 10)
+    model = awake(small(predictor={"depth": depth}))
+    z, past, candidates = torch.randn(frames, LATENT), torch.randn(frames - 1, 10), torch.randn(20, 5, 10)
+    with torch.no_grad():
         actions = torch.cat([past.expand(20, -1, -1), candidates], 1)
         plain = model.rollout(z.expand(20, -1, -1), model.action_encoder(actions))
-    torch.testing.assert_close(rollout(model, z, past, candidates), plain, atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(Rollout(model)(z, past, candidates).transpose(0, 1), plain, atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("real", "actions"), [(1, 1), (1, 2), (1, 3), (1, 6), (2, 2), (3, 2), (3, 3), (3, 7)])
 def test_a_rollout_is_one_prediction_after_the_other(real, actions):
-    cfg, head = small()
-    model = build(cfg, head, 64, 10, seed=0).eval()
-    torch.nn.init.normal_(model.predictor.blocks[0].modulation[1].weight, std=0.2)
-    z, c = torch.randn(4, real, cfg.latent), torch.randn(4, actions, cfg.predictor.width)
+    model = awake(small())
+    z, c = torch.randn(4, real, LATENT), torch.randn(4, actions, model.predictor.norm.weight.numel())
     if actions < real:
         with pytest.raises(RuntimeError):  # nothing to predict
             model.rollout(z, c)
@@ -177,13 +162,12 @@ def test_a_rollout_is_one_prediction_after_the_other(real, actions):
 @pytest.mark.parametrize("stem", [[], [8, 12]])
 def test_frames_are_encoded_as_the_plain_way_does(stem, readout):
     """Normalisation inside the patch map and the shortcuts of the last block: same latents, same gradients."""
-    cfg, head = small(encoder={"stem": stem, "patch": 16 >> len(stem), "readout": readout})
-    model = build(cfg, head, 64, 10, seed=0).eval()  # the batch norm of a few similar frames would magnify rounding
+    model = small(**stemmed(stem, readout=readout))
     model.pixel_mean.copy_(torch.tensor([240.0, 200.0, 130.0]))
     model.pixel_std.copy_(torch.tensor([20.0, 45.0, 60.0]))
     model.pixel_mix.copy_(torch.eye(3) + 0.3 * torch.randn(3, 3))
     frames = torch.randint(0, 256, (2, 3, 64, 64, 3), dtype=torch.uint8)
-    upstream, results = torch.randn(2, 3, cfg.latent), []
+    upstream, results = torch.randn(2, 3, LATENT), []
     for encode, x in ((model.encode, frames), (PlainWay(model).encode, frames.permute(0, 1, 4, 2, 3))):
         model.zero_grad()
         z = encode(x)
@@ -194,10 +178,8 @@ def test_frames_are_encoded_as_the_plain_way_does(stem, readout):
 
 
 def test_the_predictor_is_causal():
-    cfg, head = small()
-    model = build(cfg, head, 64, 10, seed=0).eval()
-    torch.nn.init.normal_(model.predictor.blocks[0].modulation[1].weight, std=0.2)
-    z, c = torch.randn(2, 3, cfg.latent), torch.randn(2, 3, cfg.predictor.width)
+    model = awake(small())
+    z, c = torch.randn(2, 3, LATENT), torch.randn(2, 3, model.predictor.norm.weight.numel())
     before = model.predict(z, c)
     later = z.clone()
     later[:, 2] += 1
@@ -206,19 +188,17 @@ def test_the_predictor_is_causal():
     assert changed[:2].max() == 0
 
 
-def test_weights_depend_on_the_seed_alone():
-    cfg, head = small("smoke")
+def test_weights_depend_on_the_seed_alone(smoke):
     torch.manual_seed(1)
-    a = build(cfg, head, 32, 10, seed=5).state_dict()
+    a = build(smoke.model, "mrn", 32, 10, seed=5).state_dict()
     torch.randn(7)
-    b = build(cfg, head, 32, 10, seed=5).state_dict()
-    c = build(cfg, head, 32, 10, seed=6).state_dict()
+    b, c = (build(smoke.model, "mrn", 32, 10, seed=seed).state_dict() for seed in (5, 6))
     assert all(torch.equal(a[k], b[k]) for k in a)
     assert not torch.equal(a["predictor.position"], c["predictor.position"])
 
 
 def test_impossible_shapes_are_named():
     with pytest.raises(UserError, match=r"model\.encoder\.patch = 24: 64-px frames cannot be cut"):
-        build(small(encoder={"patch": 24})[0], "mrn", 64, 10, 0)
+        small(encoder={"patch": 24})
     with pytest.raises(UserError, match=r"model\.encoder\.heads = 5: must divide"):
-        build(small(encoder={"heads": 5})[0], "mrn", 64, 10, 0)
+        small(encoder={"heads": 5})

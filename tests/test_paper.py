@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from synthetic import everything, results
+from synthetic import everything, judged, results
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
-from tdjepa.evidence import claims, judge, published
-from tdjepa.report import pdf
-from tdjepa.report.render import render
+from tdjepa.evidence import ledger, published
+from tdjepa.report import gather, inputs, pdf
 
 TEXT = (ROOT / "paper/main.tex").read_text()
 ALGORITHMS = (ROOT / "paper/algorithms.tex").read_text()
-NOTHING = {"stats": None, "rows": [], "pairs": [], "cards": [], "curves": [], "aliasing": []}
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +28,7 @@ def p():
 @pytest.fixture(scope="module")
 def empty(p, tmp_path_factory):
     out = tmp_path_factory.mktemp("empty") / "report"
-    render(**NOTHING, params=p, out=out)
+    gather.render(inputs.read(p), out)
     return out
 
 
@@ -41,11 +39,7 @@ def full(p, tmp_path_factory):
     files = results(folder, p)
     p = load(ROOT / "params.yaml", "desk").model_copy(update={"envs": ENVS})
     files["rows"], files["pairs"] = everything(folder, p)
-    settings = p.judge.model_copy(update={"bootstrap": 100})
-    judge.run(files["rows"], folder / "evidence", settings, files["pairs"])
-    claims.run(ROOT / "paper/claims.yaml", files["rows"], files["pairs"], folder / "evidence", settings)
-    evidence = {"stats": folder / "evidence/stats.json", "claims": folder / "evidence/claims.json"}
-    render(**evidence, **files, params=p, out=folder / "report")
+    gather.render(judged(folder, p, **files), folder / "report")
     return folder / "report"
 
 
@@ -60,6 +54,7 @@ def typed_digits(text):
 
 def test_no_number_is_typed_into_the_text():
     assert typed_digits(TEXT) == []
+    assert r"\begin{tabular}" not in TEXT  # tables are only input
     assert typed_digits(r"\begin{document}" + ALGORITHMS) == ["z_{0},", r"(1-w)\,"]  # formulas, not results
 
 
@@ -90,8 +85,8 @@ def test_every_macro_table_figure_and_citation_exists(empty):
 
 
 def test_at_least_as_good_is_one_published_episode_as_the_text_says():
-    ledger = claims.read(ROOT / "paper/claims.yaml")
-    sizes = {test["size"] for claim in ledger if "at least as" in claim["claim"] for test in claim["tests"]}
+    claims = ledger.read(ROOT / "paper/claims.yaml")
+    sizes = {test["size"] for claim in claims if "at least as" in claim["claim"] for test in claim["tests"]}
     assert sizes == {-100 / published.load()["episodes"]}
 
 
@@ -103,10 +98,6 @@ def test_coverage_is_as_the_text_says():
     assert len(lines) > 10
     ours, percentile = (95 - min(int(line[i]) for line in lines) for i in (1, 2))
     assert 0 < ours < percentile / 2
-
-
-def test_tables_are_only_input():
-    assert r"\begin{tabular}" not in TEXT
 
 
 def test_a_pdf_comes_from_nothing_in_a_folder_with_spaces_and_is_the_same_twice(empty, tmp_path):

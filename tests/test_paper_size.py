@@ -34,14 +34,7 @@ def test_every_part_has_the_published_size(cfg):
         "head": 192 * 512 + 512 + 2 * 512 + 512 * 256 + 256,
     }
     assert checkpoint.count(model) == {**parts, "all": sum(parts.values())}
-    assert parts == {
-        "encoder": 5_501_376,
-        "projector": 792_768,
-        "action_encoder": 156_206,
-        "predictor": 10_791_360,
-        "pred_projector": 792_768,
-        "head": 231_168,
-    }
+    assert list(parts.values()) == [5_501_376, 792_768, 156_206, 10_791_360, 792_768, 231_168]
     # The paper says "about 15 M"; the released LeWM files, which have everything but the head, hold exactly this many.
     assert sum(parts.values()) - parts["head"] == 18_034_478
     tensors = {k for k in model.state_dict() if not k.startswith(("head.", "pixel_", "action_mean", "action_std"))}

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 from typing import get_args
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -14,10 +13,11 @@ from tdjepa.config.load import load
 from tdjepa.config.records.base import Cost
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.envs.base import make
+from tdjepa.model.world_model import build
 from tdjepa.planning import costs
 from tdjepa.planning.cem import cem, coloured, icem
 from tdjepa.planning.mpc import SOLVERS, LatentPlanner
-from tdjepa.planning.reference import LibraryModel, library_solver
+from tdjepa.planning.reference import library_solver, solve
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,15 @@ def cell_of(p, method="tdjepa", planner=None, **changes):
     return cell.model_copy(update={"planner": cell.planner.model_copy(update=planner or {}), **changes})
 
 
-def awake(model):
-    """AdaLN-zero starts as the identity, where actions do not matter; wake it up."""
+def ready(p, frameskip=5):
+    """A model in which actions matter (AdaLN-zero starts as the identity) and whose batch norm does something."""
+    model = build(p.model, "mrn", 32, 2 * frameskip, seed=0)
     torch.manual_seed(1)
     with torch.no_grad():
         for block in model.predictor.blocks:
             block.modulation[1].weight.normal_(std=0.3)
             block.modulation[1].bias.normal_(std=0.3)
-        for part in (model.projector, model.pred_projector):  # batch norm that does something
+        for part in (model.projector, model.pred_projector):
             part[1].running_mean.normal_()
             part[1].running_var.uniform_(0.5, 2)
     return model.eval()
@@ -67,7 +68,7 @@ def bowl(target):
 )
 def test_the_minimum_of_a_bowl_is_found(planner, solver, refinements, changes, error):
     target, planner = torch.linspace(-1, 1, 10).reshape(5, 2), planner.model_copy(update=changes)
-    plan = SOLVERS[solver](bowl(target), planner, refinements, 2, torch.Generator().manual_seed(0), WIDE)
+    plan = SOLVERS[solver](bowl(target), planner, refinements, torch.Generator().manual_seed(0), WIDE)
     assert (plan - target).abs().max() < error
 
 
@@ -87,12 +88,8 @@ def test_a_plan_depends_on_its_plan_seed_alone(smoke, model, solver):
     assert (plans[0] != plans[1]).any()
 
 
-SHAPES = [  # candidates, elites, refinements, horizon, frameskip
-    (40, 8, 6, 5, 5),
-    (300, 30, 3, 5, 5),
-    (17, 3, 5, 4, 1),
-    (24, 24, 4, 3, 2),
-]
+# candidates, elites, refinements, horizon, frameskip
+SHAPES = [(40, 8, 6, 5, 5), (300, 30, 3, 5, 5), (17, 3, 5, 4, 1), (24, 24, 4, 3, 2)]
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["float32", "float64"])
@@ -102,20 +99,15 @@ SHAPES = [  # candidates, elites, refinements, horizon, frameskip
 @pytest.mark.parametrize("solver", ["cem", "icem"])
 def test_equal_to_the_librarys_solver_on_the_same_model_and_noise(smoke, solver, shape, cost, w, precision):
     """Its solver on our model through get_cost, ours on the fast rollout: the same frames, the same noise, the same plan."""
-    from tdjepa.model.world_model import build
-
     candidates, elites, refinements, horizon, frameskip = shape
-    model = awake(build(smoke.model, "mrn", 32, 2 * frameskip, seed=0)).to(precision)
+    model = ready(smoke, frameskip).to(precision)
     changes = {"candidates": candidates, "elites": elites, "horizon": horizon, "receding": 1}
     cell = cell_of(smoke, planner=changes, solver=solver, cost=cost, w=w, refinements=refinements)
     frames = np.random.default_rng(3).integers(0, 256, (2, 1, 32, 32, 3), np.uint8)  # the frame seen, the goal
 
-    kind = library_solver({"cem": "CEMSolver", "icem": "ICEMSolver"}[solver])
-    theirs = kind(LibraryModel(model, cell), num_samples=candidates, topk=elites, n_steps=refinements, seed=11)
-    config = SimpleNamespace(horizon=horizon, action_block=frameskip)
-    theirs.configure(action_space=gym.spaces.Box(-1.0, 1.0, (1, 2)), n_envs=1, config=config)
     seen, goal = torch.from_numpy(frames)
-    expected = theirs.solve({"pixels": seen[None], "goal": goal[None]})["actions"][0]
+    info = {"pixels": seen[None], "goal": goal[None]}
+    expected = solve(library_solver(model, cell, seed=11), horizon, 2, frameskip, info)
 
     ours = LatentPlanner(model, make("two_room"), cell)
     context = ours.context(frames[0], np.zeros((0, 2 * frameskip), np.float32))
@@ -139,9 +131,7 @@ def test_coloured_noise_is_unit_and_slow():
 
 @pytest.fixture
 def model(smoke):
-    from tdjepa.model.world_model import build
-
-    return awake(build(smoke.model, "mrn", 32, 10, seed=0))
+    return ready(smoke)
 
 
 def test_costs_by_hand(model):
@@ -153,8 +143,8 @@ def test_costs_by_hand(model):
     torch.testing.assert_close(costs.step_cost(model, goal, 1.0, "root")(z), (z - goal).norm(dim=-1))
 
 
-def test_every_cost_has_its_function():
-    assert set(costs.STEP_COSTS) == set(get_args(Cost))
+def test_every_cost_has_its_share_of_l2(paper):
+    assert all(0 <= costs.share_of_l2(cell_of(paper, cost=cost), (10.0, False)) <= 1 for cost in get_args(Cost))
 
 
 def test_aggregation_weights_the_end_and_the_way_there():
@@ -228,9 +218,8 @@ def test_a_horizon_beyond_the_heads_budget_is_refused(smoke):
 
 def test_the_corrected_clip_is_in_the_actions_own_units(smoke, model):
     model.action_mean.fill_(0.5), model.action_std.fill_(0.25)
-    reference, raw = (
-        LatentPlanner(model, make("two_room"), cell_of(smoke, planner={"clip": c})) for c in ("reference", "raw")
-    )
+    cells = [cell_of(smoke, planner={"clip": clip}) for clip in ("reference", "raw")]
+    reference, raw = (LatentPlanner(model, make("two_room"), cell) for cell in cells)
     assert [b[0].item() for b in reference.bounds] == [-1, 1]  # taken as if they were z-scored
     assert [b[0].item() for b in raw.bounds] == [-6, 2]
     assert raw.raw(torch.stack(raw.bounds)).min() == -1
@@ -246,14 +235,14 @@ def test_elites_std_is_the_unbiased_one(planner):
 
     small = planner.model_copy(update={"candidates": 50, "elites": 5})
     one = (torch.tensor([-1.0]), torch.tensor([1.0]))
-    cem(cost, small, 2, 1, torch.Generator().manual_seed(0), one)
+    cem(cost, small, 2, torch.Generator().manual_seed(0), one)
     elites = seen[0][seen[0].square().sum((-1, -2)).topk(5, largest=False).indices]
-    noise = torch.randn(50, 5, 1, generator=(g := torch.Generator().manual_seed(0)))
-    noise = torch.randn(50, 5, 1, generator=g)
+    generator = torch.Generator().manual_seed(0)
+    _, noise = (torch.randn(50, 5, 1, generator=generator) for _ in range(2))
     expected = noise * elites.std(0, unbiased=True) + elites.mean(0)
     np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)
     del seen[:]
-    cem(cost, small.model_copy(update={"elite_std": "biased"}), 2, 1, torch.Generator().manual_seed(0), one)
+    cem(cost, small.model_copy(update={"elite_std": "biased"}), 2, torch.Generator().manual_seed(0), one)
     expected = noise * elites.std(0, unbiased=False) + elites.mean(0)
     np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)
 
@@ -266,5 +255,5 @@ def test_icem_asks_once_for_the_cost_of_what_it_keeps(planner):
         return bowl(0.5)(a)
 
     small = planner.model_copy(update={"candidates": 50, "elites": 10, "keep": 4})
-    icem(cost, small, 3, 2, torch.Generator().manual_seed(0), WIDE)
+    icem(cost, small, 3, torch.Generator().manual_seed(0), WIDE)
     assert asked == [50, 46, 46]

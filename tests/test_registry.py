@@ -25,7 +25,9 @@ CHECKS = {"ENVS", "ahead"}  # only refuse names, or count the frames that a wind
 def test_a_verb_has_a_function_that_takes_what_is_declared(name):
     verb = VERBS[name]
     function = getattr(verbs, name, None) or getattr(verbs, f"{name}_", None)
-    function = function or importlib.import_module(verb.module).run
+    if function is None:
+        module, _, called = verb.module.partition(":")
+        function = getattr(importlib.import_module(module), called or "run")
     given = {option.more.get("dest", option.name).replace("-", "_") for option in options(verb)}
     known = given | {"p", "cfg", "call", "runtime", "scale"}
     wanted = inspect.signature(function).parameters.values()
@@ -74,6 +76,8 @@ def test_what_jobs_take_from_uncounted_modules_decides_no_number():
             own = {key for cls in thing.__mro__[:-1] if cls.__module__.startswith("tdjepa") for key in vars(cls)}
             rules = {key for key in own if isinstance(inspect.getattr_static(thing, key), property)}
             rules |= {key for key in own if inspect.isfunction(vars(thing).get(key))}
+            checks = thing.__pydantic_decorators__
+            rules -= {*checks.model_validators, *checks.field_validators, *checks.field_serializers}
             assert {rule for rule in rules if not rule.startswith("__")} <= CHECKS, f"{module}.{name}: {rules}"
 
 

@@ -139,7 +139,7 @@ def readers():
     """Everything that opens a file which somebody may have given, by the name of such a file."""
     from tdjepa.base.artefacts import read_json, verified
     from tdjepa.data.chunked import open_store
-    from tdjepa.evidence import alignment, bands, claims, rows
+    from tdjepa.evidence import alignment, bands, ledger, rows
     from tdjepa.model import checkpoint
     from tdjepa.model.released import read_tensors
     from tdjepa.steps.diagnose import held_out
@@ -151,7 +151,7 @@ def readers():
         "pairs.parquet": held_out,
         "manifest.json": read_json,
         "params.yaml": load,
-        "claims.yaml": claims.read,
+        "claims.yaml": ledger.read,
         "bands.yaml": bands.read,
         "x.card.json": lambda path: verified(path.with_name("x")),
         "epoch_01.safetensors": lambda path: checkpoint.read(path, {}),

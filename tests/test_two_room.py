@@ -6,6 +6,7 @@ from PIL import Image
 
 from library import ExpertPolicy, TwoRoomEnv
 from tdjepa.base.streams import stream
+from tdjepa.config.records.data import TwoRoomData
 from tdjepa.envs import two_room
 from tdjepa.envs.base import make
 
@@ -20,7 +21,8 @@ def library_env():
 @pytest.mark.parametrize("noise", [0.0, 2.0])
 def test_states_actions_and_ends_are_bit_equal_to_the_library(library_env, noise):
     env, n = library_env, 40
-    states, actions, steps, goals = two_room.demonstrate([stream(k, "test") for k in range(n)], 60, noise)
+    data = TwoRoomData(episodes=n, max_steps=60, action_noise=noise, image_size=32)
+    states, actions, steps, goals = two_room.demonstrate([stream(k, "test") for k in range(n)], data)
     policy = ExpertPolicy(action_noise=noise)
     policy.set_env(env)
     for k in range(n):
@@ -58,9 +60,8 @@ def test_random_walks_hit_walls_and_doors_as_in_the_library(library_env):
 @pytest.mark.parametrize("size", [32, 64, 224])
 def test_frames_are_the_librarys_to_a_grey_level_or_two(library_env, size):
     rng = np.random.default_rng(1)
-    positions = np.concatenate(
-        [rng.uniform(14, 209, (60, 2)), [[21, 21], [203, 203], [112, 49], [100, 49], [124, 112], [99.5, 30]]]
-    ).astype(np.float32)
+    corners = [[21, 21], [203, 203], [112, 49], [100, 49], [124, 112], [99.5, 30]]
+    positions = np.concatenate([rng.uniform(14, 209, (60, 2)), corners]).astype(np.float32)
     worst, mean = 0, []
     for position, frame in zip(positions, two_room.Renderer(size)(positions), strict=True):
         library_env._set_state(position)
@@ -76,15 +77,3 @@ def test_a_frame_does_not_depend_on_its_batch():
     positions = np.random.default_rng(2).uniform(21, 203, (300, 2)).astype(np.float32)
     draw = two_room.Renderer(64)
     np.testing.assert_array_equal(draw(positions)[::7], np.concatenate([draw(p[None]) for p in positions[::7]]))
-
-
-def test_restore_then_replay_is_exact(data):
-    from tdjepa.data.store import Store
-
-    store, env = Store(data / "episodes.h5"), make("two_room")
-    first = store.offset[store.length > 26]
-    env.restore(store.state[first])
-    for t in range(25):
-        np.testing.assert_array_equal(env.state, store.state[first + t])
-        np.testing.assert_array_equal(env.render(store.image_size), store.pixels[first + t])
-        env.step(store.action[first + t])

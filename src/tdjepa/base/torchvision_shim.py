@@ -1,18 +1,27 @@
-"""Let torchvision import beside a CPU-only torch; a torchvision that loads by itself is not touched.
+"""Import the reference library, and torchvision beside a CPU-only torch.
 
-The torchvision wheel of the ordinary registry is built for CUDA. Beside a CPU torch its compiled part does not load, and
-the import fails while it registers shapes for two operators that then do not exist. timm and stable-worldmodel import
-torchvision but call neither operator, so declaring their signatures is enough.
+The torchvision wheel of the ordinary registry is built for CUDA. Beside a CPU torch its compiled part does not load, and its
+import fails while it registers shapes for two operators that then do not exist. timm and stable-worldmodel import torchvision
+but call neither operator, so declaring their signatures is enough. A torchvision that loads by itself is not touched.
 """
 
 import importlib.util
 import sys
+import warnings
 
 _library = None  # the declarations live as long as this object
 
 
+def library(module: str = ""):
+    """stable_worldmodel, or one of its modules. That takes seconds, so only code that compares with it does so."""
+    ensure()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # optional environments that are not installed
+        return importlib.import_module(f"stable_worldmodel.{module}".rstrip("."))
+
+
 def ensure() -> None:
-    """Call before the first import of timm (the reference of benchmarks and tests) or stable_worldmodel."""
+    """Call before the first import of timm, the reference of benchmarks and tests."""
     global _library
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
         return

@@ -103,7 +103,10 @@ def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
 
 
 def planned_cost(p: Params, env: str, method: str) -> str:
-    """What a method plans with where one cost is shown: the deployed one if it has it, else its first."""
+    """What a method plans with where one cost is shown: the deployed one if it has it, else its first; l2 for a method or an
+    environment that the parameters do not know."""
+    if env not in p.evaluate.protocol or method not in p.methods:
+        return "l2"
     deployed, costs = p.evaluate.protocol[env].deployed, p.methods[method].costs
     return deployed if deployed in costs else costs[0]
 

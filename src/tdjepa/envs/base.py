@@ -1,13 +1,12 @@
-"""The small interface of an environment. It is batched: N independent copies, so that a fast environment can be fast.
+"""What an environment is: N independent copies at once, so that a fast environment can be fast.
 
-States are the full physical state as float arrays: `restore(states)` followed by the logged actions gives the logged
-states again. A frame is a function of the state, drawn by the same `render` for demonstrations, goals and evaluation.
-One file an environment: `tdjepa/envs/<name>.py` with a class `ENV`.
+A state is the full physical state as an array of floats: `restore(states)` followed by the logged actions gives the logged
+states again. A frame is a function of the state. Demonstrations, goals and evaluation are drawn by the same `render`.
+Each environment is one file, `tdjepa/envs/<name>.py`, with a class `ENV`.
 """
 
 import importlib
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -25,54 +24,61 @@ class Demonstrations:
     length: np.ndarray  # (E,) rows of each episode
     goal: np.ndarray  # (E, S) what the demonstrator was after; NaN if it was after nothing
     reached: np.ndarray | None  # (goals,) bool: of all that it was after, in the end; None if it was after nothing
-    facts: dict = field(default_factory=dict)  # what the card says of this environment and of no other
+    facts: dict = field(default_factory=dict)  # what the card says about this environment only
+
+    @classmethod
+    def of(cls, states, actions, goal: np.ndarray, reached: np.ndarray | None, **facts) -> "Demonstrations":
+        """From the states (T + 1, S) and the actions (T, A) of each episode."""
+        none = np.full((1, actions[0].shape[1]), np.nan, np.float32)
+        action = np.concatenate([part for of_episode in actions for part in (of_episode, none)])
+        return cls(np.concatenate(states), action, np.array([len(s) for s in states]), goal, reached, facts)
 
 
-class Env(Protocol):
+class Env:
+    """An environment may also have `moved(shifts, n, size, rng)`: for each shift, n frames whose agent stands that many
+    image pixels to the right of n random places; and `contact_geometry(states)`, as Push-T has. All below `state` is its own."""
+
     name: str
-    action_dim: int
-    action_low: float
-    action_high: float
+    action_dim = 2
+    action_low, action_high = -1.0, 1.0
+    width: int  # S, numbers of a state
+    dtype: type = np.float64  # of a state
     success_text: str  # the success criterion in words, printed with every result
-    renderer_difference: dict  # how far our frames are from the library's own, in grey levels of 255
+    renderer_difference: dict  # to the library's frames (224 px, resized by PIL), grey levels of 255; tests measure it
 
-    def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
-        """The demonstrator's episodes, one named random stream each."""
+    def __init__(self):
+        self.restore(np.zeros((0, self.width)))
 
     def restore(self, states: np.ndarray) -> None:
         """Put the N copies into these states; (N, S)."""
-
-    def step(self, actions: np.ndarray) -> None:
-        """One environment step of every copy; (N, A)."""
+        self._state = np.array(states, self.dtype).reshape(-1, self.width)
 
     @property
     def state(self) -> np.ndarray:
         """The current states; (N, S)."""
+        return self._state.copy()
+
+    def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
+        """The demonstrator's episodes, each from its own random stream."""
+
+    def step(self, actions: np.ndarray) -> None:
+        """One environment step of every copy; (N, A)."""
 
     def render(self, size: int) -> np.ndarray:
         """Frames of the current states; (N, size, size, 3) uint8."""
-
-    def moved(self, shifts: np.ndarray, n: int, size: int, rng: np.random.Generator) -> list[np.ndarray]:
-        """For each shift: n frames whose agent stands that many image pixels to the right of n random places."""
 
     def success(self, goals: np.ndarray) -> np.ndarray:
         """Whether each copy is at its goal state; (N,) bool."""
 
     def distance(self, goals: np.ndarray) -> np.ndarray:
-        """How far each copy is from its goal, in what success is measured by, over its tolerance: below 1 is there; (N,)"""
+        """How far each copy is from its goal, in tolerances of the success criterion: below 1 is success; (N,)"""
 
 
 def make(name: str) -> Env:
-    """The environment of that name. Imported by name: most verbs need one environment, and its file is its own input."""
+    """The environment of that name. It is imported by name: most verbs need one, and its file is an input of their jobs."""
     if name not in ENVS:
         raise UserError(f"env = {name!r}: must be one of {', '.join(ENVS)}")
-    try:
-        module = importlib.import_module(f"tdjepa.envs.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"tdjepa.envs.{name}":
-            raise
-        raise UserError(f"env = {name!r}: is not part of this version yet") from None
-    return module.ENV()
+    return importlib.import_module(f"tdjepa.envs.{name}").ENV()
 
 
 def solved(env: Env, states: np.ndarray, goals: np.ndarray) -> np.ndarray:

@@ -1,14 +1,13 @@
 """Cube, the library's `swm/OGBCube-v0` (single): a robot arm with a gripper moves one cube on a table.
 
-Scene, controller and demonstrator are OGBench's own classes, on which the library's environment is built too; only its
-colours and light are set here. States are bit-equal to the library's for the same actions (tests/test_cube.py steps both), for
-which a state holds two things beside positions and velocities: the first guess of the contact solver, and the pose of the
-gripper one physics step (2 ms) ago. The controller aims relative to that late pose, because the library refreshes
-positions of bodies before a physics step and not after it; what is drawn and judged here is never late.
+Scene, controller and demonstrator are OGBench's own classes, on which the library's environment is built too. Only the
+colours and the light are set here. States are bit-equal to the library's for the same actions (tests/test_cube.py steps
+both). For that, a state holds two things besides positions and velocities: the first guess of the contact solver, and the
+pose of the gripper one physics step (2 ms) ago. The controller aims relative to that late pose, because the library
+refreshes the positions of bodies before a physics step and not after it. What is drawn and judged here is never late.
 
 Frames show meshes whose vertices are merged within CELL / size metres, half a pixel, and no shadow of what moves.
-
-There is no `moved`: the arm is bolted to the table and cannot be shifted.
+There is no `moved`, because the arm is bolted to the table.
 """
 
 from functools import cache
@@ -18,8 +17,8 @@ import numpy as np
 from tdjepa.base.streams import stream
 from tdjepa.config.records.data import CubeData
 from tdjepa.config.slices import CollectSlice
-from tdjepa.envs.base import Demonstrations
-from tdjepa.envs.gl import Renderer, coarsened, mujoco
+from tdjepa.envs.base import Demonstrations, Env
+from tdjepa.envs.gl import PHYSICS, Renderer, coarsened, mujoco
 
 REACHED = 0.04  # m
 CUBE_Z = 0.02  # m, of a cube that lies on the table
@@ -28,8 +27,8 @@ NOISE = np.array([1.0, 1.0, 1.0, 3.0, 10.0])  # of the five actions, relative to
 MIN_NORM = 0.4  # the expert does not slow down before a place that it heads for
 PATIENCE = 100  # steps on one target after which the expert has failed; it takes 64 (median), 115 (95th percentile)
 
-# Carrying the cube about. Where a gripper action does not matter to its model, CEM's plan scatters it by half the data's std
-# around the data's mean, and one that opens drops the cube. So the hand presses, and opens without haste: mean 0.5, std 0.5.
+# Carrying the cube about. Where gripper actions do not matter to the model, CEM's plan scatters them by half the data's std
+# around the data's mean, and one that opens drops the cube. So the hand presses and opens slowly: mean 0.5, std 0.5.
 HELD = 0.02  # m at most between the cube and the middle of the fingers; the expert's own limit
 CARRY_MEAN, CARRY_STD = np.array([0.0, 0.0, 0.0, 0.0, 0.8]), np.array([0.6, 0.6, 0.6, 0.4, 0.3])
 MEMORY = 0.7  # of the noise around CARRY_MEAN, from step to step
@@ -38,52 +37,34 @@ OPENING = -0.3  # relative to the present opening; the expert says -1
 
 # a state: positions (arm 6, gripper 8, cube 7), velocities, the solver's first guess, the gripper's late pose
 POSITIONS, CUBE, EFFECTOR, ROTATION, WIDTH = slice(0, 21), slice(14, 17), slice(61, 64), slice(64, 73), 73
-PHYSICS = mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL | mujoco.mjtState.mjSTATE_WARMSTART  # 0:61
+OF_PHYSICS = slice(0, 61)
 
 
-class Cube:
-    name = "cube"
-    action_dim = 5
-    action_low, action_high = -1.0, 1.0
+class Cube(Env):
+    name, width, action_dim = "cube", WIDTH, 5
     success_text = f"the cube comes within {REACHED:g} m of its goal position at any step of the budget"
-
-    # to the library's 224-px frames, resized by PIL as its World does; tests/test_cube.py measures it at every run
     renderer_difference = {"mean": 3.4, "max": 170}
 
-    def __init__(self):
-        self._state = np.zeros((0, WIDTH))
-
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
-        """OGBench's Markovian expert with noise; whenever it is done it gets a new target, so the cube keeps moving.
+        """OGBench's Markovian expert with noise. It gets a new target whenever it is done, so the cube keeps moving.
 
-        A share of the episodes only carries the cube about, wherever coloured noise takes it.
-
-        `goal` is an episode's last target; `reached` is about all of them but those that the episode's end cut short.
+        In a share of the episodes it only carries the cube about, wherever coloured noise takes it.
+        `goal` is an episode's last target; `reached` covers all targets but those that the episode's end cut short.
         """
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         episodes = [demonstrate(rng, cfg.data) for rng in rngs]
         states, actions, targets, reached, carries = zip(*episodes, strict=True)
-        none = np.full((1, 5), np.nan, np.float32)
-        goal = np.stack([state[-1] for state in states])
+        goal, reached = np.stack([state[-1] for state in states]), np.concatenate(reached)
         goal[:, CUBE] = np.stack(targets)
-        return Demonstrations(
-            state=np.concatenate(states),
-            action=np.concatenate([np.vstack([action, none]) for action in actions]),
-            length=np.array([len(state) for state in states]),
-            goal=goal,
-            reached=np.concatenate(reached),
-            facts={
-                "success_of": "targets that the expert finished with or gave up",
-                "carry_share": {"asked": cfg.data.carry_share, "realised": float(np.mean(carries))},
-                "targets": sum(map(len, reached)),
-                "targets_reached": int(sum(of_episode.sum() for of_episode in reached)),
-                "targets_per_pursuing_episode": sum(map(len, reached)) / max(1, len(carries) - sum(carries)),
-                "lifted_share": float((np.concatenate(states)[:, CUBE][:, 2] > 2 * CUBE_Z).mean()),
-            },
-        )
-
-    def restore(self, states):
-        self._state = np.array(states, np.float64).reshape(-1, WIDTH)
+        facts = {
+            "success_of": "targets that the expert finished with or gave up",
+            "carry_share": {"asked": cfg.data.carry_share, "realised": float(np.mean(carries))},
+            "targets": len(reached),
+            "targets_reached": int(reached.sum()),
+            "targets_per_pursuing_episode": len(reached) / max(1, len(carries) - sum(carries)),
+            "lifted_share": float((np.concatenate(states)[:, CUBE][:, 2] > 2 * CUBE_Z).mean()),
+        }
+        return Demonstrations.of(states, actions, goal, reached, **facts)
 
     def step(self, actions):
         simulation = _simulation()
@@ -91,10 +72,6 @@ class Cube:
             simulation.load(state)
             simulation.step(action)
             state[:] = simulation.state()
-
-    @property
-    def state(self):
-        return self._state.copy()
 
     def render(self, size):
         return _renderer(size)(self._state[:, POSITIONS])
@@ -112,7 +89,7 @@ def at(states: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def geometry(states: np.ndarray) -> dict[str, np.ndarray]:
-    """What the simulator knows and a model does not see: where cube and gripper are, and how far apart. (N, S) ->"""
+    """What a model does not see: where cube and gripper are, and how far apart. (N, S) -> (N, 3), (N, 3), (N,)"""
     cube, effector = states[:, CUBE], states[:, EFFECTOR]
     return {"cube": cube, "effector": effector, "distance": np.linalg.norm(cube - effector, axis=1)}
 
@@ -141,12 +118,12 @@ class Simulation:
         self.expert = CubeMarkovOracle(env=scene, min_norm=MIN_NORM)
 
     def load(self, state: np.ndarray) -> None:
-        mujoco.mj_setState(self.model, self.data, state[:61], PHYSICS)
+        mujoco.mj_setState(self.model, self.data, state[OF_PHYSICS], PHYSICS)
         self.data.site_xpos[self.pinch], self.data.site_xmat[self.pinch] = state[EFFECTOR], state[ROTATION]
 
     def state(self) -> np.ndarray:
         state = np.empty(WIDTH)
-        mujoco.mj_getState(self.model, self.data, state[:61], PHYSICS)
+        mujoco.mj_getState(self.model, self.data, state[OF_PHYSICS], PHYSICS)
         state[EFFECTOR], state[ROTATION] = self.data.site_xpos[self.pinch], self.data.site_xmat[self.pinch]
         return state
 
@@ -189,7 +166,7 @@ class Simulation:
         return bool(near and seen["proprio/gripper_contact"][0] > 0.5)
 
     def to_the_middle(self) -> np.ndarray:
-        """The way from the gripper to the middle of the workspace, 1 from its edges. -> (3,)"""
+        """The way from the gripper to the middle of the workspace; 1 at its edges. -> (3,)"""
         low, high = self.scene._workspace_bounds
         return ((low + high) / 2 - self.scene._prev_ob_info["proprio/effector_pos"]) * 2 / (high - low)
 
@@ -201,7 +178,7 @@ class Simulation:
 def demonstrate(rng: np.random.Generator, data: CubeData):
     """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool, carries
 
-    An episode that carries the cube about is after no target, so it reaches and misses none.
+    An episode that carries the cube about has no target, so it reaches and misses none.
     """
     simulation = _simulation()
     simulation.start(rng)
@@ -228,15 +205,12 @@ def demonstrate(rng: np.random.Generator, data: CubeData):
     return np.array(states), np.array(actions), target, np.array(reached, bool), carries
 
 
-@cache
-def _simulation() -> Simulation:
-    return Simulation()
+_simulation = cache(Simulation)
 
 
 @cache
 def _renderer(size: int) -> Renderer:
-    model = _simulation().model
-    return Renderer(coarsened(model, CELL / size), "front_pixels", size, model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
+    return Renderer(coarsened(_simulation().model, CELL / size), "front_pixels", size)
 
 
 ENV = Cube

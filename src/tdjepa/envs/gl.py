@@ -1,8 +1,8 @@
-"""Headless OpenGL for the environments that MuJoCo draws, chosen before MuJoCo is imported, and their renderer.
+"""Headless OpenGL for the environments that MuJoCo draws, and their renderer.
 
-Only those environments import this file, and they take `mujoco` from it: `from tdjepa.envs.gl import mujoco`. MUJOCO_GL
-is respected when it is set. When no OpenGL works here, physics still does; the first frame raises a UserError that says
-what to install.
+The OpenGL backend must be chosen before MuJoCo is imported, so these environments take it from here: `from tdjepa.envs.gl
+import mujoco`. MUJOCO_GL is respected when it is set. Without any OpenGL, physics still works; the first frame raises a
+UserError that says what to install.
 """
 
 import atexit
@@ -23,7 +23,7 @@ INSTALL = (
     "(or libosmesa6 libgl1-mesa-dri)"
 )
 
-# in a process of its own: a backend that failed cannot be exchanged for another, and some crash instead of failing
+# run in its own process: a backend that failed cannot be exchanged for another, and some crash instead of failing
 PROBE = """
 import importlib, os, sys
 import mujoco
@@ -35,8 +35,8 @@ os._exit(0)  # OSMesa raises while the interpreter ends
 
 
 def choose() -> str:
-    """Set MUJOCO_GL, unless it is set, to the first backend that can make a context here; "disable" if none can."""
-    # Mesa's software renderer, in the thread that asks: a job is one core, as with OMP_NUM_THREADS
+    """Set MUJOCO_GL, unless it is set, to the first backend that can make a context here, or to "disable"."""
+    # Mesa's software renderer works in the thread that asks: a job is one core, as with OMP_NUM_THREADS
     os.environ.setdefault("LP_NUM_THREADS", "0")
     if sys.platform == "linux" and not os.environ.get("MUJOCO_GL"):
         os.environ["MUJOCO_GL"] = next((name for name in BACKENDS if works(name)), "disable")
@@ -44,7 +44,7 @@ def choose() -> str:
 
 
 def works(backend: str) -> bool:
-    """Whether a process of its own can make an OpenGL context with this backend."""
+    """Whether another process can make an OpenGL context with this backend."""
     env = {key: value for key, value in os.environ.items() if key != "PYOPENGL_PLATFORM"} | {"MUJOCO_GL": backend}
     command = [sys.executable, "-c", PROBE, backend]
     try:
@@ -57,20 +57,21 @@ BACKEND = choose()
 
 import mujoco  # noqa: E402  MuJoCo and dm_control read MUJOCO_GL while they are imported
 
+# what a state holds of MuJoCo: positions, velocities, the first guess of the contact solver
+PHYSICS = mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL | mujoco.mjtState.mjSTATE_WARMSTART
 UNLIT = (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION, mujoco.mjtRndFlag.mjRND_SKYBOX)
 
 
 class Renderer:
     """Frames of one fixed camera.
 
-    What never moves is drawn once, with the model's own shadows and reflections. A frame draws only the `moving` geoms,
-    without either, and lays them over it. Both are drawn at twice the size and averaged over 2 x 2 pixels, which smooths
-    edges for less than multisampling costs.
+    The planes, which never move, are drawn once, with the model's own shadows and reflections. A frame draws only the other
+    geoms, without either, and lays them over that. Both are drawn at twice the size and averaged over 2 x 2 pixels, which
+    smooths edges at a lower cost than multisampling.
     """
 
-    def __init__(self, model: "mujoco.MjModel", camera: str, size: int, moving: np.ndarray):
-        """`moving` (geoms,) bool; the model itself is not changed."""
-        n = 2 * size
+    def __init__(self, model: mujoco.MjModel, camera: str, size: int):
+        n, moving = 2 * size, model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE  # (geoms,) bool
         self.model = copy.copy(model)
         self.model.vis.global_.offwidth = self.model.vis.global_.offheight = n
         self.model.vis.quality.offsamples = 0
@@ -114,7 +115,7 @@ class Renderer:
         mujoco.mjr_readPixels(self.rgb, self.depth, self.window, self.context)
 
 
-def _contexts(model: "mujoco.MjModel", size: int):
+def _contexts(model: mujoco.MjModel, size: int):
     """An OpenGL context and MuJoCo's rendering context in it, both freed before the interpreter ends."""
     try:
         module = importlib.import_module(f"mujoco.{BACKEND}" if BACKEND in BACKENDS else "mujoco.gl_context")
@@ -139,8 +140,8 @@ def _contexts(model: "mujoco.MjModel", size: int):
     return gl, context
 
 
-def coarsened(model: "mujoco.MjModel", cell: float) -> "mujoco.MjModel":
-    """A copy for drawing only, whose mesh vertices that share a cube of side `cell` (metres) are merged to their mean."""
+def coarsened(model: mujoco.MjModel, cell: float) -> mujoco.MjModel:
+    """A copy for drawing only. Mesh vertices that share a cube of side `cell` (metres) are merged into their mean."""
     model = copy.copy(model)
     for k in range(model.nmesh):
         vertices = slice(model.mesh_vertadr[k], model.mesh_vertadr[k] + model.mesh_vertnum[k])

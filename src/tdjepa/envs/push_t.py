@@ -1,8 +1,8 @@
 """Push-T: a disc pushes a T over a table until disc and T are at their goals; the library's `swm/PushT-v1`.
 
 Physics is the library's engine, restarted from the state at every step so that a logged episode replays bit for bit
-(push_t_physics.py says what that changes); frames are the library's own picture (push_t_raster.py). The library has no
-demonstrator that solves the task: push_t_expert.py is ours, and its `WeakPolicy` is the second one below.
+(push_t_physics.py says what that changes). Frames are the library's own picture (push_t_raster.py). There are two
+demonstrators: push_t_expert.py, because the library has none that solves the task, and the library's `WeakPolicy`.
 """
 
 import numpy as np
@@ -11,48 +11,32 @@ from tdjepa.base.progress import progress
 from tdjepa.base.streams import stream
 from tdjepa.config.records.data import PushTData
 from tdjepa.config.slices import CollectSlice
-from tdjepa.envs.base import Demonstrations
+from tdjepa.envs import push_t_physics as physics
+from tdjepa.envs.base import Demonstrations, Env
 from tdjepa.envs.push_t_expert import Pusher
-from tdjepa.envs.push_t_physics import (
-    BAR,
-    REACH,
-    SIZE,
-    STATE,
-    STEM,
-    agent_block_distance,
-    contact,
-    corners,
-    gap,
-    response,
-    step,
-    world,
-)
+from tdjepa.envs.push_t_physics import REACH, SIZE, STATE, contact, gap
 from tdjepa.envs.push_t_raster import TARGET, raster
 from tdjepa.envs.push_t_walk import CLEAR, inside
 
 REACHED, REACHED_ANGLE = 20.0, np.pi / 9
 NEAR = 100.0  # the weak policy stays in a square of this half width around the block
-# of the expert, world pixels a step: gives actions the std of the released data, 0.20 (published in dino_wm)
-SPEED = (8.0, 14.0)
+SPEED = (
+    8.0,
+    14.0,
+)  # of the expert, world pixels per step: actions get the std of the released data, 0.20 (see dino_wm)
 
 
-class PushT:
-    name = "push_t"
-    action_dim = 2
-    action_low, action_high = -1.0, 1.0
+class PushT(Env):
+    name, width = "push_t", STATE
     success_text = (
         f"agent and block positions together are within {REACHED:g} px (4-d distance) and the block's angle within "
         "20 degrees of the goal's at any step of the budget"
     )
 
-    # to the library's 224-px frames, resized by PIL as its World does; tests/test_push_t.py measures it at every run
     renderer_difference = {"mean": 0.0001, "max": 1}
 
-    def __init__(self):
-        self._states = np.zeros((0, STATE))
-
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
-        """Episodes of the two demonstrators; too short ones are dropped and replaced by those of the next streams."""
+        """Episodes of the two demonstrators. Those that are too short are replaced by episodes of the next streams."""
         kept, number = [], 0
         with progress(cfg.data.episodes, f"demonstrate {self.name}", "episodes") as bar:
             while len(kept) < cfg.data.episodes:
@@ -61,30 +45,17 @@ class PushT:
                 if len(episode[0]) >= cfg.min_length:
                     kept.append(episode)
                     bar.update()
-        none = np.full((1, 2), np.nan, np.float32)
         states, actions, goals, expert = zip(*kept, strict=True)
-        solved = reached(np.stack([of_episode[-1] for of_episode in states]), np.stack(goals))
-        return Demonstrations(
-            state=np.concatenate(states),
-            action=np.concatenate([np.vstack([of_episode, none]) for of_episode in actions]),
-            length=np.array([len(of_episode) for of_episode in states]),
-            goal=np.stack(goals),
-            reached=solved,
-            facts=mixture(states, solved, np.array(expert), cfg.data),
-        )
-
-    def restore(self, states):
-        self._states = np.array(states, np.float64).reshape(-1, STATE)
+        goal = np.stack(goals)
+        solved = reached(np.stack([of_episode[-1] for of_episode in states]), goal)
+        facts = mixture(states, solved, np.array(expert), cfg.data)
+        return Demonstrations.of(states, actions, goal, solved, **facts)
 
     def step(self, actions):
-        self._states = step(self._states, actions)
-
-    @property
-    def state(self):
-        return self._states.copy()
+        self._state = physics.step(self._state, actions)
 
     def render(self, size):
-        return raster(size)(self._states)
+        return raster(size)(self._state)
 
     def moved(self, shifts, n, size, rng):
         shifts = np.asarray(shifts) * (SIZE / size)  # image pixels -> world pixels
@@ -99,15 +70,15 @@ class PushT:
         return [raster(size)(row) for row in np.stack(states, 1)]
 
     def success(self, goals):
-        return reached(self._states, np.asarray(goals, np.float64))
+        return reached(self._state, np.asarray(goals, np.float64))
 
     def distance(self, goals):
-        position, angle = errors(self._states, np.asarray(goals, np.float64))
+        position, angle = errors(self._state, np.asarray(goals, np.float64))
         return np.maximum(position / REACHED, angle / REACHED_ANGLE)
 
     def contact_geometry(self, states):
         """Agent-block distance in world pixels, and whether they touch; (N, 10) -> (N,), (N,) bool"""
-        return agent_block_distance(states), contact(states)
+        return physics.agent_block_distance(states), contact(states)
 
 
 def reached(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -124,9 +95,9 @@ def errors(states: np.ndarray, goals: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def mixture(episodes: tuple[np.ndarray, ...], solved: np.ndarray, expert: np.ndarray, data: PushTData) -> dict:
-    """What the card says of the two demonstrators and of what they do to the block; episodes (T, 10), solved and expert (E,)
+    """What the card says about the two demonstrators and what they do to the block; episodes (T, 10), solved and expert (E,)
 
-    Its way is the length of the path of the block's origin, without its turns.
+    The block's way is the length of the path of its origin, without its turns.
     """
 
     def share(flags) -> float | None:
@@ -142,13 +113,12 @@ def mixture(episodes: tuple[np.ndarray, ...], solved: np.ndarray, expert: np.nda
 
 
 def sample(rng: np.random.Generator, block: tuple[float, float, float] | None = None) -> np.ndarray:
-    """A state at rest, drawn as the library draws starts and goals, but again while the T sticks out of the table or the
-    agent in the T (the library lets the physics sort that out); (10,)"""
+    """A state at rest, drawn as the library draws starts and goals, but drawn again while the T sticks out of the table or
+    the agent stands in the T (the library leaves that to the physics); (10,)"""
     while True:
         agent, pose = rng.uniform(50, 450, 2), (*rng.uniform(100, 400, 2), rng.uniform(0, 2 * np.pi))
         state = np.array([*agent, *(block or pose), *np.zeros(STATE - 5)])
-        outline = world(state[2:5], np.array([*corners(BAR), *corners(STEM)]))
-        if inside(outline).all() and gap(state[None])[0] > CLEAR:
+        if inside(physics.world(state[2:5], physics.OUTLINE)).all() and gap(state[None])[0] > CLEAR:
             return state
 
 
@@ -159,7 +129,7 @@ def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, 
     push = Pusher(goal, rng.uniform(*SPEED))
     noise = rng.normal(0.0, data.action_noise, (data.max_steps, 2))
     wishes = rng.uniform(-1, 1, (data.max_steps, 2))
-    pull, glide = response()
+    pull, glide = physics.response()
     states, actions = [state], []
     for t in range(data.max_steps):
         if expert:
@@ -167,7 +137,7 @@ def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, 
         else:
             action = weak(state, wishes[t])
         actions.append(np.clip(action, -1, 1).astype(np.float32))
-        state = step(state[None], actions[-1][None])[0]
+        state = physics.step(state[None], actions[-1][None])[0]
         states.append(state)
         if reached(state[None], goal[None])[0]:
             break

@@ -1,9 +1,9 @@
 """A demonstrator for Push-T, which the library lacks: it brings the T to its goal pose, then the agent to its goal.
 
-Contact is without friction and the block stops when it is not pushed. So pushing one point of its edge along the edge's
-normal n moves it with a constant twist in its own frame: the centre of gravity along n, with a turn of L / I a pixel, where
-L is the lever of n about that centre and I the inertia. Where a push ends is thus known in closed form. The demonstrator
-looks two pushes ahead over all points and lengths, walks around the T to the first point, pushes, and looks again.
+Contact has no friction, and the block stops when it is not pushed. So pushing one point of its edge along the edge's normal n
+moves it with a constant twist in its own frame: the centre of gravity along n, with a turn of L / I per pixel, where L is the
+lever of n about that centre and I the inertia. Where a push ends is thus known in closed form. The demonstrator looks two
+pushes ahead over all points and lengths, walks around the T to the first point, pushes, and looks again.
 """
 
 import math
@@ -11,13 +11,13 @@ from functools import cache
 
 import numpy as np
 
-from tdjepa.envs.push_t_physics import BAR, CENTRE, INERTIA, RADIUS, STEM, corners, local, world
+from tdjepa.envs.push_t_physics import BAR, CENTRE, INERTIA, OUTLINE, RADIUS, STEM, local, world
 from tdjepa.envs.push_t_walk import CLEAR, Ways, inside, retreat, turns
 
 LENGTHS = np.array([3.0, 6.0, 10.0, 16.0, 24.0, 34.0, 46.0, 60.0, 80.0, 105.0])  # of a push, at the centre of gravity
 ARM = 45.0  # pixels that a radian of error counts
 PATH = 0.12  # pixels of error that a pixel of walking counts
-UNDONE = 40.0  # pixels of error that a block which needs yet another push counts more
+UNDONE = 40.0  # pixels of error that are added while the block is not placed, since it needs yet another push
 CLOSE, CLOSE_ANGLE = 9.0, 0.2  # the block is where it should be; the rest of the tolerance is left to the agent
 BEAM = 24  # first pushes that are thought through
 
@@ -45,7 +45,7 @@ def contacts() -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def twists() -> tuple[np.ndarray, np.ndarray]:
-    """For each contact: the turn, and the way of the contact itself, a pixel of the centre's way; (K,), (K,)"""
+    """For each contact: the turn, and the way of the contact itself, per pixel of the centre's way; (K,), (K,)"""
     points, normals = contacts()
     arm = points - CENTRE
     lever = arm[:, 0] * normals[:, 1] - arm[:, 1] * normals[:, 0]
@@ -61,12 +61,12 @@ def stands() -> np.ndarray:
 
 @cache
 def walks() -> np.ndarray:
-    """The ways from each stand to each other one; (K, K)"""
+    """The lengths of the ways between stands; (K, K)"""
     return np.stack([Ways(stand, stands(), np.ones(len(turns()), bool)).length for stand in stands()])
 
 
 def pushed(pose: np.ndarray, which, length) -> np.ndarray:
-    """Where pushing contact `which` by `length` brings a block; pose (..., 3) = x, y, angle, all broadcast. -> (..., 3)"""
+    """Where a push of `length` at contact `which` brings a block; pose (..., 3) = x, y, angle, all broadcast. -> (..., 3)"""
     turn, normal = twists()[0][which] * length, contacts()[1][which]
     chord = length * np.sinc(turn / (2 * np.pi))  # the centre runs on an arc: its chord points along half the turn
     c, s = np.cos(pose[..., 2] + turn / 2), np.sin(pose[..., 2] + turn / 2)
@@ -108,8 +108,7 @@ def choose(pose: np.ndarray, agent: np.ndarray, goal: np.ndarray) -> tuple[int, 
     which, travel = np.arange(len(stands()))[:, None], twists()[1][:, None] * LENGTHS  # (K, 1), (K, M)
     ways = Ways(agent, stands(), inside(world(pose, turns())))
     first = pushed(pose, which, LENGTHS)  # (K, M, 3)
-    outline = np.array([*corners(BAR), *corners(STEM)])
-    allowed = inside(world(first, outline)).all(-1) & inside(world(pose, stands()))[:, None]
+    allowed = inside(world(first, OUTLINE)).all(-1) & inside(world(pose, stands()))[:, None]
     walk = np.where(allowed, ways.length[:, None] + travel, np.inf)
     one = remaining(first, goal) + PATH * walk
     best = np.argsort(one, axis=None, kind="stable")[:BEAM]
@@ -128,7 +127,7 @@ class Pusher:
     """The demonstrator of one episode: called with every state, it gives the step that the agent should make."""
 
     def __init__(self, goal: np.ndarray, speed: float):
-        """goal (10,), speed in world pixels a step"""
+        """goal (10,), speed in world pixels per step"""
         self.agent_goal, self.goal, self.speed = goal[:2], goal[2:5], speed
         self.path: list[np.ndarray] = []  # points of the world to walk to
         self.contact, self.end = None, None  # what to push then, and the pose the block should end in
@@ -142,8 +141,7 @@ class Pusher:
         while self.path and math.dist(self.path[0], agent) < 5:
             self.path.pop(0)
         if not self.path and self.contact is not None:
-            to = self.pushing(pose, agent)
-            if to is not None:
+            if (to := self.pushing(pose, agent)) is not None:
                 return self.limited(to - agent)
             self.plan(pose, agent)
         return self.limited(self.path[0] - agent) if self.path else np.zeros(2)

@@ -1,14 +1,14 @@
 """The mechanics of Push-T: a disc that is steered pushes a T over a table with walls, in the library's physics engine.
 
-The library keeps one pymunk space for a whole episode. The contact solver then carries impulses from one step to the next
+The library keeps one pymunk space for a whole episode. Its contact solver then carries impulses from one step to the next
 that no state holds, so a restored state does not continue as the logged one did. Here every environment step builds the
 space anew from the state: the next state is a function of state and action alone, bit for bit, in any order and batch.
 
-What that changes, against the library's environment after the same 25 actions on runs that touch the block: nothing for
-the agent (bit-equal). For the block in the expert's episodes a median of 0.02 px and 0.0001 rad, 99 % below 0.4 px, at most
-1.3 px (300 runs). In the weak policy's wild pushing a median of 0.1 px, but 10 % of the runs part by more than 8 px: there
-the T is wedged between agent and wall, and the solver's memory decides where it escapes to. One step is bit-equal to the
-library's, but for a few wedged states whose contacts it takes in another order.
+The difference to the library's environment after 25 equal actions that touch the block: none for the agent (bit-equal). For
+the block, in the expert's episodes, a median of 0.02 px and 0.0001 rad, 99 % below 0.4 px, at most 1.3 px (300 runs). In
+the weak policy's wild pushing the median is 0.1 px, but 10 % of the runs part by more than 8 px: there the T is wedged
+between agent and wall, and the solver's memory decides where it escapes. One step is bit-equal to the library's, except in
+a few wedged states whose contacts the library takes in another order.
 """
 
 import math
@@ -38,17 +38,18 @@ def corners(box) -> list[tuple[float, float]]:
     return [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
 
 
+OUTLINE = np.array([*corners(BAR), *corners(STEM)])  # (8, 2)
+
+
 def build(state) -> tuple[pymunk.Space, pymunk.Body, pymunk.Body]:
     """A fresh space in this state, put together in the library's order; state: 10 floats."""
     x, y, block_x, block_y, angle, vx, vy, block_vx, block_vy, spin = state
     space = pymunk.Space()
-    space.gravity, space.damping = (0, 0), 0  # without damping's remainder the block moves only while it is pushed
+    space.gravity, space.damping = (0, 0), 0  # no speed outlasts a step, so the block moves only while it is pushed
     space.add(*[pymunk.Segment(space.static_body, a, b, WALL_RADIUS) for a, b in WALLS])
-
     agent = pymunk.Body(body_type=pymunk.Body.KINEMATIC)
     agent.position, agent.velocity = (x, y), (vx, vy)
     space.add(agent, pymunk.Circle(agent, RADIUS))
-
     block = pymunk.Body(1, INERTIA)
     shapes = [pymunk.Poly(block, corners(box)) for box in (BAR, STEM)]
     block.center_of_gravity = CENTRE
@@ -87,7 +88,7 @@ def response() -> tuple[float, float]:
             velocity += (STIFFNESS * (pull - x) - DRAG * velocity) * DT
             x += velocity * DT
         moved.append(x)
-    return moved[0], moved[1]
+    return tuple(moved)
 
 
 def world(pose: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -119,10 +120,10 @@ def gap(states: np.ndarray) -> np.ndarray:
 
 
 def contact(states: np.ndarray) -> np.ndarray:
-    """Whether the agent touches the T; the solver lets shapes overlap by a tenth of a pixel and more while pushing. (N,)"""
+    """Whether the agent touches the T; while it pushes, the solver lets shapes overlap by a tenth of a pixel and more. (N,)"""
     return gap(states) < 0.5
 
 
 def agent_block_distance(states: np.ndarray) -> np.ndarray:
-    """From the agent's centre to the block's position, the distance the published contact gate thresholds; (N,)"""
+    """From the agent's centre to the block's position: what the published contact gate compares with its threshold; (N,)"""
     return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3])

@@ -1,9 +1,9 @@
 """Frames of Push-T: the library's picture, to the last bit, at a fraction of its cost.
 
 The library draws everything at 512 px with pygame, shrinks the image to 224 px with OpenCV and then to the wanted size with
-Pillow. Only the surroundings of the block and of the agent change from frame to frame. So these are drawn and shrunk alone,
+Pillow. Only the surroundings of the block and of the agent change from frame to frame. So only these are drawn and shrunk,
 by the same three tools with the same calls, and set into a picture of the empty table. The pieces are cut on a grid that
-both reductions map to whole pixels, hence they come out as they would in the whole picture.
+both reductions map to whole pixels, so they come out as they would in the whole picture.
 """
 
 import math
@@ -19,7 +19,8 @@ from tdjepa.envs import push_t_physics as physics
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # it would greet on standard output
 import pygame  # noqa: E402
 
-WORLD, NATIVE = physics.SIZE, 224  # what the library draws, and what it gives out before the size is changed
+Piece = tuple[int, int, int, int]  # of the canvas: left, top, right, bottom
+WORLD, NATIVE = physics.SIZE, 224  # sizes of the library's drawing, and of the frame that it then resizes
 TARGET = (256.0, 256.0, math.pi / 4)  # the green T stands here in every frame, whatever an episode's goal is
 WHITE, GREEN, GREY = (255, 255, 255), (144, 238, 144), (211, 211, 211)
 BLOCK_EDGE, BLOCK = (119, 136, 153), (143, 163, 184)
@@ -67,16 +68,16 @@ class Raster:
         for left, top, right, bottom in dirty:
             self.canvas[top:bottom, left:right] = self.table[top:bottom, left:right]
 
-    def cut(self, points: list[tuple[int, int]], reach: int) -> tuple[int, int, int, int]:
-        """The piece of the canvas around points, on the grid: left, top, right, bottom (empty where they are outside)."""
+    def cut(self, points: list[tuple[int, int]], reach: int) -> Piece:
+        """The piece around the points, on the grid; empty where they are outside."""
         reach, grid = reach + self.margin, self.grid
         x, y = [p[0] for p in points], [p[1] for p in points]
         left, top = ((min(v) - reach) // grid * grid for v in (x, y))
         right, bottom = (-(-(max(v) + reach) // grid) * grid for v in (x, y))
         return max(left, 0), max(top, 0), min(right, WORLD), min(bottom, WORLD)
 
-    def bring(self, frame: np.ndarray, piece: tuple[int, int, int, int]) -> None:
-        """Shrink a piece into its place; its outermost pixels, which lack neighbours, belong to nothing that moved."""
+    def bring(self, frame: np.ndarray, piece: Piece) -> None:
+        """Shrink a piece into its place, except its outermost pixels: they lack neighbours, and nothing moved there."""
         if piece[0] >= piece[2] or piece[1] >= piece[3]:
             return
         left, top, right, bottom = (round(v * self.scale) for v in piece)
@@ -84,7 +85,7 @@ class Raster:
         x1, y1 = right - (right < self.size), bottom - (bottom < self.size)
         frame[y0:y1, x0:x1] = self.shrink(piece)[y0 - top : y1 - top, x0 - left : x1 - left]
 
-    def shrink(self, piece: tuple[int, int, int, int]) -> np.ndarray:
+    def shrink(self, piece: Piece) -> np.ndarray:
         """A piece of the canvas at the frame's scale."""
         left, top, right, bottom = piece
         width, height = right - left, bottom - top
@@ -94,16 +95,14 @@ class Raster:
         return small if size == native else np.asarray(Image.fromarray(small).resize(size, Image.BILINEAR))
 
 
-def apart(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> list[tuple[int, int, int, int]]:
-    """Two pieces, or the one that holds both where they overlap: one reduction costs less than two."""
+def apart(a: Piece, b: Piece) -> list[Piece]:
+    """Two pieces, or one that holds both where they overlap: one reduction costs less than two."""
     if max(a[0], b[0]) < min(a[2], b[2]) and max(a[1], b[1]) < min(a[3], b[3]):
         return [(min(a[0], b[0]), min(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3]))]
     return [a, b]
 
 
-@cache
-def raster(size: int) -> Raster:
-    return Raster(size)
+raster = cache(Raster)
 
 
 def placed(x: float, y: float, angle: float) -> list[list[tuple[int, int]]]:
@@ -122,8 +121,8 @@ def draw_box(surface: pygame.Surface, box: list[tuple[int, int]]) -> None:
 
 
 def draw_edge(surface: pygame.Surface, colour, a: tuple[int, int], b: tuple[int, int]) -> None:
-    """The library's thick line: a line, a strip and round ends. (Its strip takes absolute values where a perpendicular
-    needs signs, so outlines are thinner at some angles; kept as it is.)"""
+    """The library's thick line: a line, a strip and round ends. Its strip takes absolute values where a perpendicular
+    needs signs, so outlines are thinner at some angles; that is kept."""
     pygame.draw.line(surface, colour, a, b, 2 * HALF)
     x, y = abs(b[1] - a[1]), abs(b[0] - a[0])
     if x or y:

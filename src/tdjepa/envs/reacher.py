@@ -3,8 +3,7 @@
 The model is dm_control's own XML in the library's colours, compiled without importing either. An action is two physics
 steps; states are bit-equal to the library's for the same actions (tests/test_reacher.py steps both). The library also
 ends an episode when the first of the two steps is at the goal, so a state remembers the angles in between.
-
-There is no `moved`: the arm is fixed to the middle of the image and cannot be shifted.
+There is no `moved`, because the arm is fixed to the middle of the image.
 """
 
 import importlib.util
@@ -15,34 +14,30 @@ import numpy as np
 
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import CollectSlice
-from tdjepa.envs.base import Demonstrations
-from tdjepa.envs.gl import Renderer, mujoco
+from tdjepa.envs.base import Demonstrations, Env
+from tdjepa.envs.gl import PHYSICS, Renderer, mujoco
 
 TOLERANCE = 0.05  # rad
 TARGET_SIZE = 0.015  # of the library's task; its target is transparent and touches nothing
 
 # a state: both angles, both velocities, the solver's first guess, and the angles after the first of the two physics steps
-ANGLES, VELOCITIES, BETWEEN, WIDTH = slice(0, 2), slice(2, 4), slice(6, 8), 8
-PHYSICS = mujoco.mjtState.mjSTATE_QPOS | mujoco.mjtState.mjSTATE_QVEL | mujoco.mjtState.mjSTATE_WARMSTART  # 0:6
+ANGLES, VELOCITIES, OF_PHYSICS, BETWEEN, WIDTH = slice(0, 2), slice(2, 4), slice(0, 6), slice(6, 8), 8
 
 
-class Reacher:
-    name = "reacher"
-    action_dim = 2
-    action_low, action_high = -1.0, 1.0
+class Reacher(Env):
+    name, width = "reacher", WIDTH
     success_text = (
         f"both joint angles come within {TOLERANCE:g} rad of the goal's (not wrapped) at any step of the budget"
     )
 
-    # to the library's 224-px frames, resized by PIL as its World does; tests/test_reacher.py measures it at every run
     renderer_difference = {"mean": 1.2, "max": 70}
 
     def __init__(self):
-        self.restore(np.zeros((0, WIDTH)))
+        super().__init__()
         self._data = mujoco.MjData(model())
 
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
-        """Uniformly random actions, as in the released data; they are after nothing, so the goals are NaN."""
+        """Uniformly random actions, as in the released data. They are after nothing, so the goals are NaN."""
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         self.restore(np.stack([sample_start(rng) for rng in rngs]))
         actions = np.stack([sample_actions(rng, cfg.data.max_steps) for rng in rngs])  # (E, T, 2)
@@ -50,33 +45,22 @@ class Reacher:
         for t in range(cfg.data.max_steps):
             self.step(actions[:, t])
             states.append(self.state)
-        none = np.full((len(rngs), 1, 2), np.nan, np.float32)
-        return Demonstrations(
-            state=np.stack(states, 1).reshape(-1, WIDTH),
-            action=np.concatenate([actions, none], 1).reshape(-1, 2),
-            length=np.full(len(rngs), cfg.data.max_steps + 1),
-            goal=np.full((len(rngs), WIDTH), np.nan),
-            reached=None,
-        )
+        return Demonstrations.of(np.stack(states, 1), actions, np.full((len(rngs), WIDTH), np.nan), None)
 
     def restore(self, states):
-        self._state = np.array(states, np.float64).reshape(-1, WIDTH)
+        super().restore(states)
         self._stepped = False
 
     def step(self, actions):
         m, d, self._stepped = model(), self._data, True
         controls = np.asarray(actions, np.float64) + 1.0 - 1.0  # dm_control rescales [-1, 1] to itself and rounds so
         for state, control in zip(self._state, controls, strict=True):
-            mujoco.mj_setState(m, d, state[:6], PHYSICS)
+            mujoco.mj_setState(m, d, state[OF_PHYSICS], PHYSICS)
             d.ctrl[:] = control
             mujoco.mj_step(m, d)
             state[BETWEEN] = d.qpos
             mujoco.mj_step(m, d)
-            mujoco.mj_getState(m, d, state[:6], PHYSICS)
-
-    @property
-    def state(self):
-        return self._state.copy()
+            mujoco.mj_getState(m, d, state[OF_PHYSICS], PHYSICS)
 
     def render(self, size):
         return _renderer(size)(self._state[:, ANGLES])
@@ -84,7 +68,7 @@ class Reacher:
     def success(self, goals):
         goals = np.asarray(goals)[:, ANGLES]
         there = reached(self._state[:, ANGLES], goals)
-        # of a state that was just restored, the angles in between belong to an action before the start
+        # if a state was just restored, its angles in between belong to an action before the start
         return there | reached(self._state[:, BETWEEN], goals) if self._stepped else there
 
     def distance(self, goals):
@@ -120,7 +104,7 @@ def model() -> mujoco.MjModel:
 
 @cache
 def _renderer(size: int) -> Renderer:
-    return Renderer(model(), "fixed", size, moving=model().geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
+    return Renderer(model(), "fixed", size)
 
 
 ENV = Reacher

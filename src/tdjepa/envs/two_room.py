@@ -1,7 +1,7 @@
 """Two-Room, vectorised: the library's `swm/TwoRoom-v1` with its default layout, thousands of copies at a time.
 
 A dot moves in a square that a vertical wall with one door divides. The arithmetic is the library's, in float32 and in the
-same order, so states are bit-equal to its environment's (tests/test_two_room.py steps both).
+same order, so states are bit-equal to those of its environment (tests/test_two_room.py steps both).
 """
 
 from functools import cache
@@ -9,8 +9,9 @@ from functools import cache
 import numpy as np
 
 from tdjepa.base.streams import stream
+from tdjepa.config.records.data import TwoRoomData
 from tdjepa.config.slices import CollectSlice
-from tdjepa.envs.base import Demonstrations
+from tdjepa.envs.base import Demonstrations, Env
 
 SIZE = 224  # the world is measured in pixels of the library's own image
 BORDER, BORDER_LINE = 14, 4
@@ -22,62 +23,42 @@ DOOR_NEAR = 10.5  # the expert turns from the door to the goal once it is this c
 f32 = np.float32
 
 
-class TwoRoom:
-    name = "two_room"
-    action_dim = 2
-    action_low, action_high = -1.0, 1.0
+class TwoRoom(Env):
+    name, width, dtype = "two_room", 2, f32
     success_text = f"the agent comes within {REACHED:g} px of the goal position at any step of the budget"
 
-    # to the library's 224-px frames, resized by PIL as its World does; tests/test_two_room.py measures it at every run
     renderer_difference = {"mean": 0.06, "max": 2}
 
-    def __init__(self):
-        self._position = np.zeros((0, 2), f32)
-
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
-        """Expert episodes; too short ones are dropped and replaced by those of the next streams."""
+        """Expert episodes. Those that are too short are replaced by episodes of the next streams."""
         kept, number = [], 0
         while len(kept) < cfg.data.episodes:
             rngs = [stream(cfg.seed, "collect", cfg.env, number + k) for k in range(512)]
             number += len(rngs)
-            for episode in zip(*demonstrate(rngs, cfg.data.max_steps, cfg.data.action_noise), strict=True):
-                if episode[2] + 1 >= cfg.min_length:
-                    kept.append(episode)
-        kept = kept[: cfg.data.episodes]
-        none = np.full((1, 2), np.nan, f32)
-        goal = np.stack([goal for _, _, _, goal in kept])
-        return Demonstrations(
-            state=np.concatenate([states[: steps + 1] for states, _, steps, _ in kept]),
-            action=np.concatenate([np.vstack([actions[:steps], none]) for _, actions, steps, _ in kept]),
-            length=np.array([steps + 1 for _, _, steps, _ in kept]),
-            goal=goal,
-            reached=reached(np.stack([states[steps] for states, _, steps, _ in kept]), goal),
-        )
-
-    def restore(self, states):
-        self._position = np.array(states, f32).reshape(-1, 2)
+            for states, actions, steps, goal in zip(*demonstrate(rngs, cfg.data), strict=True):
+                if steps + 1 >= cfg.min_length:
+                    kept.append((states[: steps + 1], actions[:steps], goal))
+        states, actions, goals = zip(*kept[: cfg.data.episodes], strict=True)
+        goal = np.stack(goals)
+        return Demonstrations.of(states, actions, goal, reached(np.stack([s[-1] for s in states]), goal))
 
     def step(self, actions):
-        self._position = step(self._position, actions)
-
-    @property
-    def state(self):
-        return self._position.copy()
+        self._state = step(self._state, actions)
 
     def render(self, size):
-        return Renderer.of(size)(self._position)
+        return renderer(size)(self._state)
 
     def moved(self, shifts, n, size, rng):
         low, high = BORDER + RADIUS, SIZE - BORDER - RADIUS
         shifts = np.asarray(shifts) * (SIZE / size)  # image pixels -> world pixels
         x, y = rng.uniform(low, max(low + 1, high - shifts.max()), n), rng.uniform(low, high, n)
-        return [Renderer.of(size)(np.stack([np.minimum(x + shift, high), y], 1)) for shift in shifts]
+        return [renderer(size)(np.stack([np.minimum(x + shift, high), y], 1)) for shift in shifts]
 
     def success(self, goals):
-        return reached(self._position, np.asarray(goals, f32))
+        return reached(self._state, np.asarray(goals, f32))
 
     def distance(self, goals):
-        return _norm(self._position - np.asarray(goals, f32)) / REACHED
+        return _norm(self._state - np.asarray(goals, f32)) / REACHED
 
 
 def step(position: np.ndarray, action: np.ndarray) -> np.ndarray:
@@ -97,7 +78,7 @@ def reached(position: np.ndarray, goal: np.ndarray) -> np.ndarray:
 
 
 def sample_positions(rng: np.random.Generator, in_wall: bool) -> np.ndarray:
-    """A uniform position; the agent's (in_wall False) avoids the wall, a target may lie in it, as in the library."""
+    """A uniform position. The agent's avoids the wall; a target may lie in it, as in the library."""
     while True:
         position = rng.uniform(BORDER, SIZE - BORDER - 1, 2).astype(f32)
         if in_wall or not WALL - WALL_HALF - RADIUS <= position[0] <= WALL + WALL_HALF + RADIUS:
@@ -105,7 +86,7 @@ def sample_positions(rng: np.random.Generator, in_wall: bool) -> np.ndarray:
 
 
 def expert(position: np.ndarray, goal: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """The library's expert: straight to the goal, by way of the door when it is in the other room, plus noise. (N, 2)"""
+    """The library's expert: straight to the goal, or to the door if the goal is in the other room, plus noise. (N, 2)"""
     door = np.array([WALL, DOOR], f32)
     other_room = (position[:, 0] > WALL) != (goal[:, 0] > WALL)
     via_door = other_room & (_norm(door - position) > DOOR_NEAR)
@@ -115,15 +96,15 @@ def expert(position: np.ndarray, goal: np.ndarray, noise: np.ndarray) -> np.ndar
     return np.clip(direction + noise.astype(f32), f32(-1), f32(1))
 
 
-def demonstrate(rngs: list[np.random.Generator], max_steps: int, action_noise: float):
+def demonstrate(rngs: list[np.random.Generator], data: TwoRoomData):
     """Run the expert once per generator. -> states (N, max_steps + 1, 2), actions (N, max_steps, 2), steps (N,), goals (N, 2)
 
     An episode ends when the goal is reached or after max_steps; rows past its end are undefined.
     """
+    n, max_steps = len(rngs), data.max_steps
     position = np.stack([sample_positions(rng, in_wall=False) for rng in rngs])
     goal = np.stack([sample_positions(rng, in_wall=True) for rng in rngs])
-    noise = np.stack([rng.normal(0.0, action_noise, (max_steps, 2)) for rng in rngs])
-    n = len(rngs)
+    noise = np.stack([rng.normal(0.0, data.action_noise, (max_steps, 2)) for rng in rngs])
     states, actions = np.zeros((n, max_steps + 1, 2), f32), np.zeros((n, max_steps, 2), f32)
     steps, done = np.full(n, max_steps), np.zeros(n, bool)
     states[:, 0] = position
@@ -147,7 +128,7 @@ class Renderer:
 
     The library draws a Gaussian dot over the rooms at 224 px and resizes with PIL's bilinear filter, which is a matrix R
     on either side. The dot is separable, a(y) a(x), and the rooms have two kinds of rows (with wall, with door) besides
-    black ones. So resizing  rooms * (1 - dot)  needs three outer products of resized 1-d profiles a frame and is exact up
+    black ones. So a frame, rooms * (1 - dot) resized, takes three outer products of resized 1-d profiles. It is exact up
     to the library's own rounding to 8 bits at 224 px.
     """
 
@@ -165,10 +146,6 @@ class Renderer:
         self.parts = len(lit) + 1
         # beyond 4 radii the dot is below a tenth of a grey level; one filter width more on either side
         self.box = min(size, int(2 * (4 * RADIUS * size / SIZE + 2)) + 1)
-
-    @classmethod
-    def of(cls, size: int) -> "Renderer":
-        return _renderer(size)
 
     def __call__(self, position: np.ndarray, chunk: int = 256) -> np.ndarray:
         """(N, 2) positions in world pixels -> (N, size, size, 3) uint8; chunks stay in the cache."""
@@ -197,9 +174,7 @@ class Renderer:
             frame[top : top + b, left : left + b] = box
 
 
-@cache
-def _renderer(size: int) -> Renderer:
-    return Renderer(size)
+renderer = cache(Renderer)
 
 
 def _rooms() -> np.ndarray:

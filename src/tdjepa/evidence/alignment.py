@@ -8,6 +8,8 @@ import pandas as pd
 
 from tdjepa.base.errors import UserError, reason
 from tdjepa.evidence.columns import SPLITS
+from tdjepa.evidence.guard import require_keys
+from tdjepa.evidence.summary import quotient
 
 MEASURES = ("d_psi", "l2")
 COLUMNS = ["env", "method", "train_seed", "episode", "tau", "near", "far", "d_psi", "l2"]
@@ -25,9 +27,7 @@ def _read_one(path: Path) -> pd.DataFrame:
         frame = pd.read_parquet(path)
     except Exception as error:  # damage shows in many ways
         raise UserError(f"{path}: not a readable parquet file ({reason(error)})") from None
-    missing = [name for name in COLUMNS if name not in frame]
-    if missing:
-        raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")
+    require_keys(path, frame, COLUMNS)
     frame = frame if "epoch" in frame else frame.assign(epoch=0)
     return frame[[*COLUMNS, "epoch"]]
 
@@ -47,14 +47,10 @@ def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
         for split in SPLITS:
             part = of_checkpoint if split == "all" else of_checkpoint[of_checkpoint[split].astype(bool)]
             for measure in MEASURES:
-                usable = part[[measure, "tau"]].dropna()
-                rho = (
-                    float(correlation(usable[measure].to_numpy(), usable["tau"].to_numpy())[0])
-                    if len(usable) > 2
-                    else np.nan
-                )
+                x, tau = part[[measure, "tau"]].dropna().to_numpy().T
+                rho = float(correlation(x, tau)[0]) if len(x) > 2 else np.nan
                 if not np.isnan(rho):
-                    lines.append((env, method, int(seed), int(epoch), split, measure, rho, len(usable)))
+                    lines.append((env, method, int(seed), int(epoch), split, measure, rho, len(x)))
     return pd.DataFrame(lines, columns=[*key, "split", "measure", "rho", "n"])
 
 
@@ -66,8 +62,7 @@ def correlation(values: np.ndarray, tau: np.ndarray, weights: np.ndarray | None 
     total = weights.sum(1, keepdims=True)
     a, b = (x - (weights * x).sum(1, keepdims=True) / total for x in (a, b))
     spread = np.sqrt((weights * a**2).sum(1) * (weights * b**2).sum(1))
-    product = (weights * a * b).sum(1)
-    return np.divide(product, spread, out=np.full(len(product), np.nan), where=spread > 1e-9)
+    return quotient((weights * a * b).sum(1), spread, least=1e-9)
 
 
 def _ranks(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -92,6 +87,4 @@ def smallest_rise(d_psi: np.ndarray, tau: np.ndarray, weights: np.ndarray | None
     weights = np.ones((1, len(d_psi))) if weights is None else weights
     edges = np.linspace(tau.min() - 0.5, tau.max() + 0.5, BINS + 1)
     onto = np.eye(BINS)[np.digitize(tau, edges[1:-1])]  # (n, BINS)
-    count = weights @ onto
-    means = np.divide((weights * d_psi) @ onto, count, out=np.full(count.shape, np.nan), where=count > 0)
-    return np.diff(means, axis=1).min(1)
+    return np.diff(quotient((weights * d_psi) @ onto, weights @ onto), axis=1).min(1)

@@ -18,9 +18,10 @@ import yaml
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
-from tdjepa.config.names import LEAKY
+from tdjepa.config.names import LEAKY, MAIN
 from tdjepa.config.yaml_file import read_yaml
-from tdjepa.evidence.columns import FLOORS, MAIN
+from tdjepa.evidence import guard
+from tdjepa.evidence.columns import UNTRAINED
 
 BAND = 0.99  # of faithful runs are expected in all bands at once
 
@@ -28,10 +29,7 @@ BAND = 0.99  # of faithful runs are expected in all bands at once
 def last_cells(stats: dict) -> list[dict]:
     """The published protocol's cells at each method's last epoch, and the floors."""
     main = [cell for cell in stats["cells"] if cell["setting"] == MAIN]
-    last = {}
-    for cell in main:
-        key = (cell["env"], cell["method"])
-        last[key] = max(cell["epoch"], last.get(key, 0))
+    last = {(c["env"], c["method"]): c["epoch"] for c in sorted(main, key=lambda c: c["epoch"])}
     return [cell for cell in main if cell["epoch"] == last[cell["env"], cell["method"]]]
 
 
@@ -45,7 +43,7 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
     from scipy import special
 
     cells = last_cells(stats)
-    trained = [cell for cell in cells if cell["method"] not in FLOORS]
+    trained = [cell for cell in cells if cell["method"] not in UNTRAINED]
     level = simultaneous(len(trained))
     pooled: dict[str, tuple[float, int]] = {}
     for cell in trained:
@@ -57,7 +55,7 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
     for cell in cells:
         half = 100 / cell["n_episodes"]
         squares, freedom = pooled.get(cell["env"], (0.0, 0))
-        if cell["method"] not in FLOORS and freedom:
+        if cell["method"] not in UNTRAINED and freedom:
             t = float(special.stdtrit(freedom, (1 + level) / 2))
             half = max(half, t * math.sqrt(squares / freedom) * math.sqrt(2 / cell["n_train_seeds"]))
         low, high = max(0.0, cell["mean"] - half), min(100.0, cell["mean"] + half)
@@ -83,19 +81,25 @@ def write(stats: dict, path: Path) -> dict[str, dict[str, float]]:
 
 def read(path: Path) -> dict[str, dict[str, float]]:
     if not path.exists():
-        raise UserError(
-            f"{path}: no bands are committed for this scale; `tdjepa verify --write` makes them from results"
-        )
+        how = "`tdjepa verify --write` makes them from results"
+        if Path("workflow", "checksums", f"{path.stem}.json").exists():
+            how = f"`tdjepa verify --bytes --scale {path.stem}` compares its files byte for byte"
+        raise UserError(f"{path}: no bands are committed for this scale; {how}")
     found = read_yaml(path)
-    for name, band in (found or {}).items():
-        numbers = isinstance(band, dict) and all(isinstance(band.get(k), int | float) for k in ("low", "mean", "high"))
-        if not numbers or not band["low"] <= band["high"]:
-            raise UserError(
-                f"{path}: {name}: low, mean and high are expected as numbers, found {yaml.safe_dump(band).strip()}"
-            )
     if not found:
         raise UserError(f"{path}: no bands in it")
+    for name, band in found.items():
+        numbers = isinstance(band, dict) and all(isinstance(band.get(k), int | float) for k in ("low", "mean", "high"))
+        if not numbers or not band["low"] <= band["high"]:
+            seen = yaml.safe_dump(band).strip()
+            raise UserError(f"{path}: {name}: low, mean and high are expected as numbers, found {seen}")
     return found
+
+
+def require_run(scale: str) -> None:
+    """The committed results say nothing of this machine: without rows there is nothing to verify."""
+    if not guard.was_run(scale):
+        raise UserError(f"nothing of scale {scale} was run here; `make reproduce SCALE={scale}` runs it")
 
 
 def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict | None]]:
@@ -112,7 +116,7 @@ def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str
 
 
 def report(results: Sequence[tuple]) -> str:
-    """One line a cell, and the counts."""
+    """One line per cell, and the counts."""
     width = max(len(name) for _, name, _, _ in results)
     lines = []
     for result, name, mean, band in results:

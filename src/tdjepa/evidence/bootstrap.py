@@ -28,6 +28,7 @@ import numpy as np
 from scipy import special
 
 from tdjepa.base.streams import stream
+from tdjepa.evidence.summary import quotient
 
 FEW = 5
 
@@ -71,9 +72,7 @@ def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pa
 
     if there.all():  # the usual case
         return total(success) / (train.sum(1) * plan.sum(1) * pair.sum(1))
-    count = total(there.astype(float))
-    summed = total(np.where(there, success, 0.0))
-    return np.divide(summed, count, out=np.full(len(count), np.nan), where=count > 0)
+    return quotient(total(np.where(there, success, 0.0)), total(there.astype(float)))
 
 
 def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...], float]:

@@ -48,27 +48,17 @@ def write(scale: str, params: Path, path: Path, root: Path = Path()) -> int:
 
 def compare(scale: str, params: Path, path: Path, root: Path = Path()) -> tuple[bool, str]:
     """(whether all files are there and equal, what to tell a person)"""
+    how = "`tdjepa verify --bytes --write` makes"
     if not path.exists():
-        raise UserError(
-            f"{path}: no checksums are committed for this scale; `tdjepa verify --bytes --write` makes them"
-        )
-    ours = read_json(path)
-    kinds = {"machine": str, "code": str, "files": dict}
+        raise UserError(f"{path}: no checksums are committed for this scale; {how} them")
+    ours, kinds = read_json(path), {"machine": str, "code": str, "files": dict}
     if not isinstance(ours, dict) or not all(isinstance(ours.get(key), kind) for key, kind in kinds.items()):
-        raise UserError(
-            f"{path}: no list of checksums, which has {', '.join(kinds)}; `tdjepa verify --bytes --write` makes one"
-        )
-    theirs = found(scale, root)
-    lines = [
-        f"{'not there' if name not in theirs else 'differs':<10} {name}"
-        for name, wanted in ours["files"].items()
-        if theirs.get(name) != wanted
-    ]
-    equal = len(ours["files"]) - len(lines)
+        raise UserError(f"{path}: no list of checksums, which has {', '.join(kinds)}; {how} one")
+    theirs, n = found(scale, root), len(ours["files"])
+    other = [name for name, wanted in ours["files"].items() if theirs.get(name) != wanted]
+    lines = [f"{'differs' if name in theirs else 'not there':<10} {name}" for name in other]
     if lines and ours["code"] != code(params):
         lines.append("code or params.yaml are not those of the list: files may differ")
     if lines and ours["machine"] != fingerprint():
         lines.append(f"the list was made on: {ours['machine']}; this is: {fingerprint()}; last digits may differ")
-    return equal == len(ours["files"]), "\n".join(
-        [*lines, f"{equal} of {len(ours['files'])} files equal, byte for byte"]
-    )
+    return not other, "\n".join([*lines, f"{n - len(other)} of {n} files equal, byte for byte"])

@@ -1,17 +1,4 @@
-"""The ledger of the paper's claims and a verdict on each, under the paper's protocol and under ours.
-
-A claim is data (paper/claims.yaml): words of our own, its place in the paper, and one or several tests that decide it. A
-test names an environment, a weighted sum of cells (success or failures by phase, in points) or of pair statistics
-(correlations), and what the paper says of it:
-
-    above      greater than zero        reproduced when the interval lies above zero
-    below      less than zero           reproduced when the interval lies below zero
-    at_least   of a size or more        reproduced when the interval lies at or above that size (-2: no worse by more than 2)
-    at_most    of a size or less        reproduced when the interval lies at or below that size
-    near       of a certain size        reproduced when that size is in an interval that leaves out zero
-
-A cell may name another method that stands for it under our protocol (`ours`), where the paper's choice is not a fair one,
-and another environment (`env`) than the test's.
+"""A verdict on each claim of the ledger (ledger.py), under the paper's protocol and under ours.
 
 Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
 rows are missing. A claim of several tests is reproduced when all are and contradicted when one is. Each of k tests is a
@@ -27,86 +14,18 @@ from pathlib import Path
 
 from tdjepa.base.artefacts import write_json
 from tdjepa.base.errors import UserError
-from tdjepa.config.records.base import ENVS
 from tdjepa.config.records.evidence import Judge
-from tdjepa.config.yaml_file import read_yaml
-from tdjepa.evidence import alignment
+from tdjepa.evidence import alignment, guard, ledger
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.columns import FLOORS
-from tdjepa.evidence.effects import VALUES, Effect, Evidence, of_cells, of_pairs
+from tdjepa.evidence.columns import UNTRAINED
+from tdjepa.evidence.effects import Effect, Evidence, of_cells, of_pairs
 from tdjepa.evidence.judge import rounded
+from tdjepa.evidence.ledger import SIZED, VERDICTS
 from tdjepa.evidence.paired import holm
 
-VERDICTS = ("contradicted", "not run", "inconclusive", "reproduced")  # of several tests, the first of these decides
-DIRECTIONS = ("above", "below", "at_least", "at_most", "near")
-SIZED = DIRECTIONS[2:]  # the others compare with zero
 TRAININGS = {"paper": 1, "ours": 2}  # so many at least, or an interval is none of that protocol
-CELL_KEYS = {
-    "env",
-    "method",
-    "cost",
-    "solver",
-    "w",
-    "alpha",
-    "refinements",
-    "setting",
-    "epoch",
-    "share",
-    "value",
-    "starts",
-    "ours",
-}
-PAIR_KEYS = {"method", "split", "rank", "rise"}
-TEST_KEYS = {"env", "sum", "is", "size"}
-
-
-def read(path: str | Path) -> list[dict]:
-    """The ledger, checked: an unknown key would silently test something else."""
-    ledger = read_yaml(path)
-    if not isinstance(ledger, list) or not ledger:
-        raise UserError(f"{path}: a list of claims is expected")
-    seen = set()
-    for number, claim in enumerate(ledger, 1):
-        name = claim.get("id", f"claim {number}") if isinstance(claim, dict) else f"claim {number}"
-        problem = _problem(claim)
-        if name in seen:
-            problem = "the id is there twice"
-        seen.add(name)
-        if problem:
-            raise UserError(f"{path}: {name}: {problem}")
-    return ledger
-
-
-def _problem(claim) -> str:
-    if not isinstance(claim, dict) or set(claim) - {"absolute"} != {"id", "claim", "place", "tests"}:
-        return "id, claim, place and tests are expected, perhaps absolute, and nothing else"
-    if claim.get("absolute", True) is not True:
-        return f"absolute is true or left out, found {claim['absolute']!r}"
-    for test in claim["tests"]:
-        if set(test) - TEST_KEYS or not {"env", "sum", "is"} <= set(test):
-            return f"a test has env, sum, is and perhaps size; found {', '.join(map(str, test))}"
-        for env in (test["env"], *(term["env"] for _, term in test["sum"] if "env" in term)):
-            if env not in ENVS:
-                return f"env {env!r} is not one of {', '.join(ENVS)}"
-        if test["is"] not in DIRECTIONS:
-            return f"is {test['is']!r} is not one of {', '.join(DIRECTIONS)}"
-        if (test["is"] in SIZED) != ("size" in test):
-            return f"a size belongs to {', '.join(SIZED)}, and each of these needs one"
-        for _, term in test["sum"]:
-            allowed = PAIR_KEYS if _of_pairs(term) else CELL_KEYS
-            if set(term) - allowed:
-                return f"unknown key {sorted(set(term) - allowed)[0]!r}; allowed: {', '.join(sorted(allowed))}"
-            if term.get("value", "success") not in VALUES:
-                return f"value {term['value']!r} is not one of {', '.join(VALUES)}"
-            if "alpha" in term and "setting" not in term:
-                return "alpha needs a setting: the protocol's cells have an alpha too"
-        if len({_of_pairs(term) for _, term in test["sum"]}) > 1:
-            return "one test cannot add success rates and correlations"
-    return ""
-
-
-def _of_pairs(term: Mapping) -> bool:
-    return "rank" in term or "rise" in term
+MARKS = {"reproduced": "+", "contradicted": "x", "inconclusive": "?", "not run": " "}
+_NOTHING = Effect(None, None, None, None)
 
 
 def verdict(effect: Effect | None, test: Mapping, protocol: str) -> str:
@@ -132,18 +51,20 @@ def _single(effect: Effect, protocol: str) -> bool:
 
 
 def run(
-    ledger: str | Path,
+    path: str | Path,
     rows: Sequence[str | Path],
     pairs: Sequence[str | Path],
     out: str | Path,
     settings: Judge,
     train_seed: int | None = None,
 ) -> list[dict]:
-    """Judge the ledger on these files and write out/claims.json. Without a training seed, the rows' first is the paper's."""
-    claims = read(ledger)
+    """Judge a ledger on these files and write out/claims.json. Without a training seed, the rows' first is the paper's."""
+    claims = ledger.read(path)
+    guard.require_rows(rows)
+    guard.require_folder(out)
     frame = evaluation_rows.read(rows)
     if train_seed is None:
-        trained = frame[~frame["method"].isin(FLOORS)]["train_seed"]
+        trained = frame[~frame["method"].isin(UNTRAINED)]["train_seed"]
         train_seed = int(trained.min()) if len(trained) else 0
     evidence = Evidence(frame, alignment.last(alignment.read(pairs)), settings.seed, settings.bootstrap, settings.level)
     judged = judge(claims, evidence, train_seed)
@@ -151,28 +72,20 @@ def run(
     return judged
 
 
-def judge(ledger: Sequence[Mapping], evidence: Evidence, train_seed: int) -> list[dict]:
-    """The content of claims.json: the ledger with a verdict on each claim."""
+def judge(claims: Sequence[Mapping], evidence: Evidence, train_seed: int) -> list[dict]:
+    """The content of claims.json: the claims with a verdict on each."""
     out = []
-    for claim in ledger:
+    for claim in claims:
         tests = claim["tests"]
         found = [_effects(evidence, test, train_seed) for test in tests]
         strict = found
         if len(tests) > 1:
             strict = [_effects(together(evidence, len(tests)), test, train_seed) for test in tests]
-        out.append(
-            {
-                "id": claim["id"],
-                "claim": claim["claim"],
-                "place": claim["place"],
-                "absolute": claim.get("absolute", False),
-                "comparison": "; ".join(describe(test) for test in tests),
-                "paper": _decide(tests, [papers for papers, _ in found], [papers for papers, _ in strict], "paper"),
-                "ours": _decide(tests, [ours for _, ours in found], [ours for _, ours in strict], "ours"),
-            }
-        )
-    for entry in out:
-        entry["unit"] = entry["ours"]["unit"]  # of the test that decides
+        entry = {key: claim[key] for key in ("id", "claim", "place")}
+        entry |= {"absolute": claim.get("absolute", False), "comparison": "; ".join(map(ledger.describe, tests))}
+        for i, protocol in enumerate(TRAININGS):
+            entry[protocol] = _decide(tests, [both[i] for both in found], [both[i] for both in strict], protocol)
+        out.append({**entry, "unit": entry["ours"]["unit"]})  # of the test that decides
     _correct([entry["ours"] for entry in out])
     return rounded(out)
 
@@ -197,20 +110,10 @@ def _correct(decided: Sequence[dict]) -> None:
 
 def _effects(evidence: Evidence, test: Mapping, train_seed: int) -> tuple[Effect | None, Effect | None]:
     """(under the paper's protocol, under ours)"""
-    if _of_pairs(test["sum"][0][1]):
+    if ledger.of_pairs(test["sum"][0][1]):
         return of_pairs(evidence, test["env"], test["sum"]) or (None, None)
-    papers, ours = (of_cells(evidence, test["env"], under(test, by), train_seed) for by in ("paper", "ours"))
+    papers, ours = (of_cells(evidence, test["env"], ledger.under(test, by), train_seed) for by in ("paper", "ours"))
     return papers and papers[0], ours and ours[1]
-
-
-def under(test: Mapping, protocol: str) -> list:
-    """The weighted sum of a test with the methods that a protocol compares."""
-    out = []
-    for coefficient, term in test["sum"]:
-        plain = {key: value for key, value in term.items() if key != "ours"}
-        other = {"method": term["ours"]} if protocol == "ours" and "ours" in term else {}
-        out.append([coefficient, plain | other])
-    return out
 
 
 def _decide(
@@ -223,9 +126,8 @@ def _decide(
     for part, test, effect in zip(parts, tests, strict, strict=True):
         if part["verdict"] == "contradicted" != verdict(effect, test, protocol):
             part |= {"verdict": "inconclusive", "note": f"one of {len(tests)} tests"}
-    order = [
-        (VERDICTS.index(part["verdict"]), clearance(e, t)) for part, e, t in zip(parts, effects, tests, strict=True)
-    ]
+    clear = [clearance(effect, test) for effect, test in zip(effects, tests, strict=True)]
+    order = [(VERDICTS.index(part["verdict"]), c) for part, c in zip(parts, clear, strict=True)]
     decides = parts[order.index(min(order))]
     if decides["verdict"] == "reproduced":
         known = [part["p"] for part in parts]
@@ -236,7 +138,8 @@ def _decide(
 def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
     """A test's verdict and numbers. Its p is of "no difference", so a test against a size has none; nor has a protocol
     where it cannot see how trainings differ."""
-    part = {"verdict": verdict(effect, test, protocol), "unit": unit(test), **vars(effect or _NOTHING), "note": ""}
+    part = {"verdict": verdict(effect, test, protocol), "unit": ledger.unit(test), "note": ""}
+    part |= vars(effect or _NOTHING)
     if effect is None:
         return part
     if test["is"] in SIZED or _single(effect, protocol):
@@ -257,60 +160,26 @@ def clearance(effect: Effect | None, test: Mapping) -> float:
     return off / half if half > 0 else math.copysign(math.inf, off) if off else 0.0
 
 
-def unit(test: Mapping) -> str:
-    """Of a test's effect: percentage points, correlations, or what the learned distance counts in."""
-    term = test["sum"][0][1]
-    return "ρ" if "rank" in term else "d_ψ" if "rise" in term else "points"
-
-
-_NOTHING = Effect(None, None, None, None)
-
-
-def describe(test: Mapping) -> str:
-    """A test in one line: "push_t: tdjepa l2 - lewm l2 > 0"."""
-    if any("ours" in term for _, term in test["sum"]):
-        papers, ours = (describe({**test, "sum": under(test, by)}) for by in ("paper", "ours"))
-        return f"{papers} (ours: {ours.removeprefix(test['env'] + ': ')})"
-    text = ""
-    for coefficient, term in test["sum"]:
-        named = " ".join(_named(key, value) for key, value in term.items())
-        sign = "+" if coefficient > 0 else "-"
-        size = "" if abs(coefficient) == 1 else f"{abs(coefficient):g} × "
-        text += f" {sign} {size}{named}" if text else f"{'' if coefficient > 0 else '- '}{size}{named}"
-    relation = {"above": ">", "below": "<", "at_least": ">=", "at_most": "<=", "near": "="}
-    return f"{test['env']}: {text} {relation[test['is']]} {test.get('size', 0):g}"
-
-
-def _named(key: str, value) -> str:
-    if key in ("env", "method", "cost", "solver"):
-        return str(value)
-    return {
-        "setting": f"(sweep {value})",
-        "value": f"({str(value).replace('_', ' ')})",
-        "starts": f"({value} starts)",
-        "split": f"({value} pairs)",
-        "rank": f"ρ({value}, τ)",
-        "rise": f"rise of {value}",
-        "share": f"at {value} of the epochs",
-    }.get(key, f"{key}={value:g}" if isinstance(value, int | float) else f"{key}={value}")
-
-
-MARKS = {"reproduced": "+", "contradicted": "x", "inconclusive": "?", "not run": " "}
-
-
 def terminal(judged: Sequence[Mapping]) -> str:
-    """Two verdicts a claim, the effect under our protocol, and the counts."""
-    lines = ["paper         ours          effect [interval], p", ""]
+    """Two verdicts per claim, the effect under our protocol, and the counts."""
+    lines = [f"{'paper':<16}{'ours':<16}effect [interval], p", ""]
     for claim in judged:
         ours = claim["ours"]
-        digits = 1 if ours["unit"] == "points" else 3
+        digits = 1 if ours.get("unit", "points") == "points" else 3
         effect = ""
-        if ours["effect"] is not None:
+        if ours.get("effect") is not None:
             effect = f"{ours['effect']:.{digits}f}"
             effect += "" if ours["low"] is None else f" [{ours['low']:.{digits}f}, {ours['high']:.{digits}f}]"
             effect += "" if ours["p_holm"] is None else f", p = {ours['p_holm']:.3g}"
             effect += f", {ours['note']}" if ours["note"] else ""
-        verdicts = "".join(f"{MARKS[v]} {v:<12}" for v in (claim["paper"]["verdict"], ours["verdict"]))
-        lines += [f"{verdicts}{effect}", f"    {claim['claim']} ({claim['place']})"]
+        verdicts = "".join(f"{MARKS[v]} {v:<14}" for v in (claim["paper"]["verdict"], ours["verdict"]))
+        lines += [f"{verdicts}{effect}".rstrip(), f"    {claim['claim']} ({claim['place']})"]
     counts = {v: sum(c["ours"]["verdict"] == v for c in judged) for v in reversed(VERDICTS)}
     return "\n".join([*lines, "", "ours: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())])
+
+
+def show(path: str | Path) -> None:
+    """Print the verdicts that are stored, without judging anything anew."""
+    if not Path(path).exists():
+        raise UserError(f"{path}: no such file: nothing was judged yet; `make reproduce` judges the claims")
+    print(terminal(ledger.stored(path)))

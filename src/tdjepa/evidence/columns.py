@@ -1,9 +1,9 @@
-"""Words that rows, statistics and tables share."""
+"""Columns of rows that statistics and tables share."""
 
-SIMULATOR = "simulator"  # the protocol's planner with the true simulator as its model: a ceiling, on fewer pairs
+from tdjepa.config.names import FLOORS, MAIN, SIMULATOR
+
 # Methods without a training: train_seed 0, epoch 0, cost "none"; only the simulator has a solver.
-FLOORS = ("random", "zero", "replay", SIMULATOR)
-MAIN = "main"  # the setting of the published protocol; sweeps have other names
+UNTRAINED = (*FLOORS, SIMULATOR)
 # Columns that tell cells of sweeps apart, with what stands for them where rows do not say:
 PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "candidates": 0, "alpha": -1.0, "planner": ""}
 CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
@@ -12,3 +12,8 @@ SPLITS = (
     "far",
     "near",
 )  # held-out pairs by the goal's distance from the episode's end, as in the paper's Table 6
+
+
+def with_planner(rows):
+    """Rows (a data frame) with all columns that tell cells of sweeps apart."""
+    return rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})

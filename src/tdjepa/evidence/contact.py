@@ -7,7 +7,8 @@ and `start_distance` (pixels between agent and block at the start).
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.config.names import MAIN
+from tdjepa.evidence.columns import CELL, UNTRAINED, with_planner
 from tdjepa.evidence.summary import sample_std
 
 STRATA = ("all", "close", "far")
@@ -15,14 +16,20 @@ STRATA = ("all", "close", "far")
 
 def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows of the published protocol at each method's last epoch."""
-    rows = rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})
-    rows = rows[(rows["setting"] == MAIN) & ~rows["method"].isin(FLOORS)]
+    rows = with_planner(rows)
+    rows = rows[(rows["setting"] == MAIN) & ~rows["method"].isin(UNTRAINED)]
     return rows[rows["epoch"] == rows.groupby(["env", "method"])["epoch"].transform("max")]
+
+
+def with_phases(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows that know of contact, with whether they failed before or after it."""
+    failed, near = ~rows["success"].astype(bool), rows["contact"].astype(bool)
+    return rows.assign(before_contact=failed & ~near, after_contact=failed & near)
 
 
 def phases(rows: pd.DataFrame) -> list[dict]:
     """The paper's Table 7: failed episodes before and after contact, mean and sample std over plan seeds of the mean over
-    training seeds. One entry a cell that has the column. A run's failures are their share of its known episodes times the
+    training seeds. One entry per cell that has the column. A run's failures are their share of its known episodes times the
     cell's number of pairs, so that an episode without a row or without a phase is not taken for a success; `n_missing`
     counts those."""
     if "contact" not in rows or not rows["contact"].notna().any():
@@ -32,16 +39,15 @@ def phases(rows: pd.DataFrame) -> list[dict]:
         known = group[group["contact"].notna()]
         if known.empty:
             continue
-        failed, near = ~known["success"].astype(bool), known["contact"].astype(bool)
-        counted = known.assign(before=failed & ~near, after=failed & near)
-        shares = counted.groupby(["train_seed", "plan_seed"])[["before", "after"]].mean()
+        phases = {"before": "before_contact", "after": "after_contact"}
+        shares = with_phases(known).groupby(["train_seed", "plan_seed"])[list(phases.values())].mean()
         pairs = len(group.drop_duplicates(["episode", "start"]))
         by_plan_seed = pairs * shares.groupby("plan_seed").mean()
         runs = group["train_seed"].nunique() * group["plan_seed"].nunique()
         entry = {"env": key[0], "method": key[1], "cost": key[3], "n_plan_seeds": len(by_plan_seed)}
         entry["n_missing"] = runs * pairs - len(known)
-        for phase in ("before", "after"):
-            values = by_plan_seed[phase].to_numpy(float)
+        for phase, column in phases.items():
+            values = by_plan_seed[column].to_numpy(float)
             entry |= {phase: float(values.mean()), f"{phase}_std": sample_std(values)}
         out.append(entry)
     return out
@@ -58,7 +64,7 @@ def strata(rows: pd.DataFrame) -> pd.Series:
 
 
 def geometry(rows: pd.DataFrame) -> list[dict]:
-    """The paper's Table 8: success in percent by start distance. One entry a cell and stratum that has the column."""
+    """The paper's Table 8: success in percent by start distance. One entry per cell and stratum that has the column."""
     known = final_rows(rows)
     stratum = strata(known)
     known = known[stratum.notna()].assign(stratum=stratum)

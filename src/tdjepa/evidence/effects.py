@@ -8,7 +8,7 @@ ours resamples the episodes of the pairs as well.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,11 @@ from scipy import special
 from tdjepa.base.streams import stream
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence.bootstrap import draw
-from tdjepa.evidence.columns import FLOORS, PLANNER
+from tdjepa.evidence.columns import UNTRAINED, with_planner
 from tdjepa.evidence.select import select
 from tdjepa.evidence.summary import Cell
 
 RANK_DRAWS = 500  # each weighs every pair of every checkpoint anew
-VALUES = ("success", "before_contact", "after_contact")
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,7 @@ class Evidence:
     """Rows and held-out pairs, ready to be asked."""
 
     def __init__(self, rows: pd.DataFrame, pairs: pd.DataFrame, seed: int, resamples: int, level: float):
-        rows = rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})
-        self.rows, self.pairs, self.level = rows, pairs, level
+        self.rows, self.pairs, self.level = with_planner(rows), pairs, level
         self.resampled = paired.Resampled(seed, resamples)
         self.cells: dict[str, list[Cell]] = {}
 
@@ -49,11 +47,7 @@ class Evidence:
         if value not in self.cells:
             rows = self.rows
             if value != "success":
-                known = "contact" in rows
-                rows = rows[rows["contact"].notna()] if known else rows.iloc[:0]
-                near = rows["contact"].astype(bool) if known else []
-                failed = ~rows["success"].astype(bool)
-                rows = rows.assign(before_contact=failed & ~near, after_contact=failed & near) if known else rows
+                rows = contact.with_phases(rows[rows["contact"].notna()]) if "contact" in rows else rows.iloc[:0]
             self.cells[value] = summary.cells(rows, value) if len(rows) else []
         return self.cells[value]
 
@@ -69,10 +63,8 @@ class Evidence:
         if name is None:
             return None
         of_env = self.rows[self.rows["env"] == env]
-        labels = (
-            of_env.assign(stratum=contact.strata(of_env)).groupby(["episode", "start"], sort=True)["stratum"].first()
-        )
-        return (labels == name).to_numpy()
+        of_env = of_env.assign(stratum=contact.strata(of_env))
+        return (of_env.groupby(["episode", "start"], sort=True)["stratum"].first() == name).to_numpy()
 
 
 def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed: int) -> tuple | None:
@@ -101,10 +93,9 @@ def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed
 def _one_seed(cell: Cell, seed: int) -> Cell:
     """The cell with only one training seed; floors have none."""
     keep = cell.train_seeds == seed if cell.trained else np.ones(len(cell.train_seeds), bool)
-    success = cell.success[keep] if keep.any() else np.full((1, *cell.success.shape[1:]), np.nan)
-    return Cell(
-        **{**vars(cell), "train_seeds": cell.train_seeds[keep] if keep.any() else np.array([seed]), "success": success}
-    )
+    if not keep.any():
+        return replace(cell, train_seeds=np.array([seed]), success=np.full((1, *cell.success.shape[1:]), np.nan))
+    return replace(cell, train_seeds=cell.train_seeds[keep], success=cell.success[keep])
 
 
 def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect | None:
@@ -120,7 +111,7 @@ def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect |
 
 def _trainings(contrasts: list[paired.Contrast]) -> int | None:
     """Of the method that has fewest with any row here; floors have none."""
-    groups = [g for c in contrasts for g in c.groups if g.training not in FLOORS]
+    groups = [g for c in contrasts for g in c.groups if g.training not in UNTRAINED]
     return min((int((~np.isnan(g.values)).any((1, 2)).sum()) for g in groups), default=None)
 
 

@@ -19,34 +19,26 @@ from pathlib import Path
 import pandas as pd
 
 from tdjepa.base.artefacts import write_text
-from tdjepa.config.names import LEAKY
+from tdjepa.config.names import LEAKY, MAIN, SIMULATOR
 from tdjepa.config.records.evidence import Judge
-from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
+from tdjepa.evidence import alignment, bootstrap, contact, guard, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.columns import MAIN, SIMULATOR
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
     *("id", "env", "method", "solver", "cost", "w", "epoch", "mean", "std", "low", "high", "interval"),
-    *(
-        "mean_nontrivial",
-        "excess_over_random",
-        "std_train_seeds",
-        "setting",
-        "refinements",
-        "history",
-        "candidates",
-        "alpha",
-    ),
-    *("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
+    *("mean_nontrivial", "excess_over_random", "std_train_seeds", "setting", "refinements", "history", "candidates"),
+    *("alpha", "n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
 ]
 DIGITS = 6  # significant ones, so that a small p stays a small p
 
 
 def run(rows: Sequence[str | Path], out: str | Path, settings: Judge, pairs: Sequence[str | Path] = ()) -> dict:
     """Judge all rows together, and the held-out pairs of the diagnostics; write the three files into `out`."""
+    guard.require_rows(rows)
+    guard.require_folder(out)
     stats = judge(evaluation_rows.read(rows), settings, alignment.read(pairs))
-    write_text(Path(out, "stats.json"), one_a_line(stats))
+    write_text(Path(out, "stats.json"), one_per_line(stats))
     table = io.StringIO()
     pd.DataFrame(stats["cells"], columns=CELL_FIELDS).to_csv(table, index=False, lineterminator="\n")
     write_text(Path(out, "cells.csv"), table.getvalue())
@@ -138,8 +130,8 @@ def rounded(value):
     return value
 
 
-def one_a_line(stats: dict) -> str:
-    """JSON with one record a line: small, and Git shows which cell changed."""
+def one_per_line(stats: dict) -> str:
+    """JSON with one record per line: small, and Git shows which cell changed."""
     parts = []
     for key, value in sorted(stats.items()):
         if isinstance(value, list):

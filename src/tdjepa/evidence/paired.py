@@ -25,7 +25,7 @@ from tdjepa.base.streams import stream
 from tdjepa.config.names import LEAKY
 from tdjepa.evidence.bootstrap import FEW, Draws, levels, percentiles, resampled_means, standard_error, unseen_share
 from tdjepa.evidence.bootstrap import variances as analysis
-from tdjepa.evidence.summary import Cell, plan_seed_means
+from tdjepa.evidence.summary import Cell, nanmean, plan_seed_means
 
 PERMUTATIONS = 9_999
 ENUMERATED = 13  # up to so many episodes that differ, all sign flips are tried instead of random ones
@@ -54,17 +54,11 @@ class Contrast:
     @property
     def by_pair(self) -> np.ndarray:
         """(1, P, E): the contrast of each plan seed and pair, over all trainings."""
-        return sum(_nanmean(g.values) for g in self.groups)[None]
+        return sum(nanmean(g.values, 0) for g in self.groups)[None]
 
     @property
     def estimate(self) -> float:
         return float(sum(np.nanmean(g.values) for g in self.groups))
-
-
-def _nanmean(values: np.ndarray) -> np.ndarray:
-    """(T, P, E) -> (P, E)"""
-    count = (~np.isnan(values)).sum(0)
-    return np.divide(np.nansum(values, 0), count, out=np.full(count.shape, np.nan), where=count > 0)
 
 
 def training_of(method: str) -> str:

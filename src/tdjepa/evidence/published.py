@@ -14,8 +14,7 @@ def load() -> dict:
 
 def cell(env: str, method: str, cost: str) -> dict | None:
     """The published cell {mean, std, place, ...}, None when the paper has none."""
-    same = (c for c in load()["cells"] if (c["env"], c["method"], c["cost"]) == (env, method, cost))
-    return next(same, None)
+    return _first("cells", env, method, cost)
 
 
 def deployed(env: str, method: str) -> dict | None:
@@ -25,8 +24,11 @@ def deployed(env: str, method: str) -> dict | None:
 
 def epoch_curve(env: str, method: str, cost: str) -> dict | None:
     """The published success by epoch 1..10 as {rates, place, ...}, None when the paper has none."""
-    same = (c for c in load()["epoch_curves"] if (c["env"], c["method"], c["cost"]) == (env, method, cost))
-    return next(same, None)
+    return _first("epoch_curves", env, method, cost)
+
+
+def _first(kind: str, *key: str) -> dict | None:
+    return next((c for c in load()[kind] if (c["env"], c["method"], c["cost"]) == key), None)
 
 
 def trainings() -> dict[str, dict[int, float]]:
@@ -38,33 +40,3 @@ def trainings() -> dict[str, dict[int, float]]:
         rates |= {seed: source["other_train_seeds"][seed][cost] for seed in (3073, 3074)}
         out[cost] = {seed: sum(values) / len(values) for seed, values in rates.items()}
     return out
-
-
-def as_rows(cell: dict):
-    """Evaluation rows with the published success rate for each plan seed.
-
-    Which episodes succeeded was not published, so the first ones do: means and standard deviations over plan seeds are
-    the published ones, but nothing that pairs or resamples episodes may be read off such rows.
-    """
-    import pandas as pd
-
-    source = load()
-    episodes = range(source["episodes"])
-    rows = [
-        (plan_seed, episode, episode < round(rate * source["episodes"] / 100))
-        for plan_seed, rate in zip(source["plan_seeds"], cell["rates"], strict=False)
-        for episode in episodes
-    ]
-    return pd.DataFrame(rows, columns=["plan_seed", "episode", "success"]).assign(
-        scale="published",
-        env=cell["env"],
-        method=cell["method"],
-        train_seed=source["train_seed"],
-        epoch=source["epoch"],
-        solver="published",
-        cost=cell["cost"],
-        w=1.0,
-        start=0,
-        trivial=False,
-        steps=0,
-    )

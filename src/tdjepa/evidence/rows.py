@@ -11,44 +11,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tdjepa.base.errors import UserError, reason
+from tdjepa.config.names import MAIN
 from tdjepa.config.records.base import ENVS
-from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.evidence.columns import CELL, PLANNER, with_planner
 
 _TEXT = ("text", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
 _WHOLE = ("whole numbers", pa.types.is_integer)
 _REAL = ("floating-point numbers", pa.types.is_floating)
 _NUMBER = ("numbers", lambda t: pa.types.is_integer(t) or pa.types.is_floating(t))
 _TRUTH = ("booleans", pa.types.is_boolean)
-COLUMNS = {
-    "scale": _TEXT,
-    "env": _TEXT,
-    "method": _TEXT,
-    "train_seed": _WHOLE,
-    "epoch": _WHOLE,
-    "solver": _TEXT,
-    "cost": _TEXT,
-    "w": _REAL,
-    "plan_seed": _WHOLE,
-    "episode": _WHOLE,
-    "start": _WHOLE,
-    "success": _TRUTH,
-    "trivial": _TRUTH,
-    "steps": _WHOLE,
-}
+COLUMNS = dict(scale=_TEXT, env=_TEXT, method=_TEXT, train_seed=_WHOLE, epoch=_WHOLE, solver=_TEXT, cost=_TEXT, w=_REAL)
+COLUMNS |= dict(plan_seed=_WHOLE, episode=_WHOLE, start=_WHOLE, success=_TRUTH, trivial=_TRUTH, steps=_WHOLE)
 # What a rows file may have beside them; the first six tell cells of sweeps apart.
 OPTIONAL = {
-    "setting": _TEXT,
-    "refinements": _NUMBER,
-    "history": _NUMBER,
-    "candidates": _NUMBER,
+    **dict(setting=_TEXT, refinements=_NUMBER, history=_NUMBER, candidates=_NUMBER),
     "alpha": _NUMBER,  # weight of l2 in a blend
     "planner": _TEXT,  # hash of all planner settings: tells apart what no other column shows
     "contact": _TRUTH,  # Push-T: the agent came near the block during the episode
     "start_distance": _NUMBER,  # Push-T: pixels between agent and block at the start
     "manifest": _TEXT,  # sha256 of the locked pairs
 }
-__all__ = ["CELL", "COLUMNS", "FLOORS", "KEY", "OPTIONAL", "read", "unused_columns"]
-
 KEY = [*CELL, "train_seed", "plan_seed", "episode", "start"]
 
 
@@ -57,8 +39,9 @@ def read(paths: Sequence[str | Path]) -> pd.DataFrame:
     if not paths:
         return pd.DataFrame({name: [] for name in (*COLUMNS, *PLANNER)})
     rows = pd.concat([_read_one(Path(path)).assign(file=str(path)) for path in paths], ignore_index=True)
+    rows = with_planner(rows)
     for name, absent in PLANNER.items():
-        known = rows[name].fillna(absent) if name in rows else pd.Series(absent, index=rows.index)
+        known = rows[name].fillna(absent)
         rows[name] = known if isinstance(absent, str) else known.astype(type(absent))
     _refuse_duplicates(rows)
     _refuse_mixed(rows, [], "scale", "rows of several scales cannot be judged together")
@@ -103,8 +86,8 @@ def _schema_problem(schema: pa.Schema) -> str:
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         return f"column {twice[0]} is there twice"
+    known = {**COLUMNS, **OPTIONAL}
     for name in schema.names:
-        known = {**COLUMNS, **OPTIONAL}
         if name in known:
             kind, fits = known[name]
             found = schema.field(name).type
@@ -146,11 +129,10 @@ def _refuse_mixed(rows: pd.DataFrame, within: list[str], column: str, why: str) 
     if column not in rows or not rows[column].notna().any():
         return
     known = rows[[*within, column, "file"]].dropna(subset=[column]).drop_duplicates([*within, column])
-    groups = [(None, known)] if not within else known.groupby(within, sort=True)
+    groups = known.groupby(within, sort=True) if within else [(None, known)]
     for _, group in groups:
         if len(group) > 1:
-            found = ", ".join(
-                f"{column} {value} ({file})" for value, file in zip(group[column], group["file"], strict=True)
-            )
+            values = zip(group[column], group["file"], strict=True)
+            found = ", ".join(f"{column} {value} ({file})" for value, file in values)
             place = ", ".join(f"{name} {group[name].iloc[0]}" for name in within)
             raise UserError(f"{why}: {place + ': ' if place else ''}{found}; judge them apart")

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from tdjepa.evidence.columns import FLOORS, MAIN
+from tdjepa.config.names import MAIN
+from tdjepa.evidence.columns import UNTRAINED
 
 
 def select(cells: Iterable[Mapping], env: str, method: str, share: float | None = None, **wanted) -> Mapping | None:
@@ -15,7 +16,7 @@ def select(cells: Iterable[Mapping], env: str, method: str, share: float | None 
     cost: a sweep of alpha is asked for by its setting.
     """
     found = [cell for cell in cells if cell["env"] == env and cell["method"] == method]
-    if not found or method in FLOORS:
+    if not found or method in UNTRAINED:
         return found[0] if found else None
     if "epoch" not in wanted and share is None:
         wanted = {**wanted, "epoch": max(cell["epoch"] for cell in found)}

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from tdjepa.evidence.columns import CELL, FLOORS, MAIN, PLANNER
+from tdjepa.config.names import MAIN
+from tdjepa.evidence.columns import CELL, PLANNER, UNTRAINED, with_planner
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class Cell:
 
     @property
     def trained(self) -> bool:
-        return self.method not in FLOORS
+        return self.method not in UNTRAINED
 
 
 def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:
     """The cells of all rows, sorted by environment, method and setting; outcomes are those of the column `value`."""
-    rows = rows.assign(**{name: absent for name, absent in PLANNER.items() if name not in rows})
+    rows = with_planner(rows)
     out = []
     for _, of_env in rows.groupby("env", sort=True):
         pairs = of_env.groupby(["episode", "start"], sort=True)["trivial"].any().reset_index()
@@ -76,35 +77,25 @@ def mean(success: np.ndarray) -> float | None:
     return 100 * float(there.mean()) if len(there) else None
 
 
-def rates(success: np.ndarray) -> np.ndarray:
-    """(T, P, E) -> (T, P): percent over the episodes, NaN where there is no row."""
-    return _nanmean(success, 2)
-
-
 def plan_seed_means(success: np.ndarray) -> np.ndarray:
     """(T, P, E) -> (P,): percent of each plan seed over training seeds and episodes, NaN where it has no row."""
-    return _nanmean(success, (0, 2))
+    return 100 * nanmean(success, (0, 2))
 
 
-def train_seed_means(success: np.ndarray) -> np.ndarray:
-    """(T, P, E) -> (T,): percent of each training seed over plan seeds and episodes, NaN where it has no row."""
-    return _nanmean(success, (1, 2))
+def nanmean(values: np.ndarray, axes) -> np.ndarray:
+    """The mean over these axes of the values that are there, NaN where none is."""
+    return quotient(np.nansum(values, axes), (~np.isnan(values)).sum(axes))
 
 
-def _nanmean(success: np.ndarray, axes) -> np.ndarray:
-    count = (~np.isnan(success)).sum(axes)
-    return 100 * np.divide(np.nansum(success, axes), count, out=np.full(count.shape, np.nan), where=count > 0)
+def quotient(a: np.ndarray, b: np.ndarray, least: float = 0) -> np.ndarray:
+    """a / b, NaN where b is not above `least`."""
+    return np.divide(a, b, out=np.full(b.shape, np.nan), where=b > least)
 
 
 def sample_std(values: np.ndarray) -> float | None:
     """Sample standard deviation (n-1) of the values that are there, None with fewer than two."""
     values = values[~np.isnan(values)]
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def std_over_plan_seeds(success: np.ndarray) -> float | None:
-    """The paper's +-: sample standard deviation over plan seeds of the mean over training seeds and episodes."""
-    return sample_std(plan_seed_means(success))
 
 
 def summarise(cell: Cell) -> dict:
@@ -116,22 +107,10 @@ def summarise(cell: Cell) -> dict:
     there = ~np.isnan(cell.success)
     plan, pairs = there.any((0, 2)), there.any((0, 1))
     return {
-        "id": cell.id,
-        "env": cell.env,
-        "method": cell.method,
-        "solver": cell.solver,
-        "cost": cell.cost,
-        "w": cell.w,
-        "epoch": cell.epoch,
-        "setting": cell.setting,
-        "refinements": cell.refinements,
-        "history": cell.history,
-        "candidates": cell.candidates,
-        "alpha": cell.alpha,
-        "planner": cell.planner,
+        **{name: getattr(cell, name) for name in ("id", *CELL)},
         "mean": mean(cell.success),
-        "std": std_over_plan_seeds(cell.success),
-        "std_train_seeds": sample_std(train_seed_means(cell.success)),
+        "std": sample_std(plan_seed_means(cell.success)),  # the paper's +-
+        "std_train_seeds": sample_std(100 * nanmean(cell.success, (1, 2))),
         "mean_nontrivial": mean(cell.success[:, :, ~cell.trivial]),
         "n_train_seeds": len(cell.train_seeds),
         "n_plan_seeds": int(plan.sum()),
@@ -141,5 +120,5 @@ def summarise(cell: Cell) -> dict:
         "n_missing": int(len(cell.train_seeds) * plan.sum() * pairs.sum() - there.sum()),
         "train_seeds": cell.train_seeds.tolist(),
         "plan_seeds": cell.plan_seeds[plan].tolist(),
-        "rates": rates(cell.success)[:, plan].tolist(),
+        "rates": (100 * nanmean(cell.success, 2)[:, plan]).tolist(),
     }

@@ -10,7 +10,7 @@ from tdjepa.base.errors import UserError, shown
 
 
 def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> np.ndarray:
-    """All (episode, start) whose goal, `goal_offset` steps later, lies in the same episode; (rows, 2), episode-major."""
+    """All (episode, start) whose goal, `goal_offset` steps later, lies in the same episode; (rows, 2), by episode."""
     starts = [np.arange(max(0, lengths[e] - goal_offset)) for e in episodes]
     return np.stack([np.repeat(episodes, [len(s) for s in starts]), np.concatenate(starts)], 1).astype(np.int64)
 
@@ -37,19 +37,10 @@ def lines_sha256(entries: np.ndarray) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def to_json(
-    env: str, part: str, seed: int, goal_offset: int, entries: np.ndarray, trivial: np.ndarray, data: str
-) -> dict:
-    return {
-        "env": env,
-        "part": part,
-        "seed": seed,
-        "goal_offset": goal_offset,
-        "entries": entries.tolist(),
-        "trivial": trivial.tolist(),
-        "sha256_of_lines": lines_sha256(entries),
-        "data_sha256": data,
-    }
+def to_json(env: str, part: str, seed: int, goal_offset: int, entries: np.ndarray, trivial: np.ndarray, data: str):
+    """A manifest as it is written; `read` gives it back."""
+    locked = {"entries": entries.tolist(), "trivial": trivial.tolist(), "sha256_of_lines": lines_sha256(entries)}
+    return {"env": env, "part": part, "seed": seed, "goal_offset": goal_offset, **locked, "data_sha256": data}
 
 
 def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data_sha256: str) -> dict:
@@ -57,8 +48,7 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
     manifest = read_json(path)
     if not isinstance(manifest, dict):
         raise UserError(f"{path}: not a manifest: a mapping is expected, found {type(manifest).__name__}")
-    missing = {"env", "goal_offset", "entries", "trivial", "sha256_of_lines", "data_sha256"} - set(manifest)
-    if missing:
+    if missing := {"env", "goal_offset", "entries", "trivial", "sha256_of_lines", "data_sha256"} - set(manifest):
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
         raise UserError(

@@ -5,17 +5,11 @@ import pandas as pd
 
 
 def draw(
-    lengths: np.ndarray,
-    episodes: np.ndarray,
-    n: int,
-    max_gap: int,
-    near_end: int,
-    far_end: int,
-    rng: np.random.Generator,
+    lengths: np.ndarray, episodes: np.ndarray, n: int, max_gap: int, near_end: int, far_end: int, rng
 ) -> pd.DataFrame:
     """n pairs (episode, i, j) with tau = j - i uniform in 1..max_gap.
 
-    Strata as in the paper: `near` when the goal j lies at most near_end steps before the episode's end, `far` when at
+    Strata as in the paper: `near` if the goal j lies at most near_end steps before the episode's end, `far` if it lies at
     least far_end steps before it; a pair may be neither.
     """
     tau = rng.integers(1, max_gap + 1, n)
@@ -23,14 +17,5 @@ def draw(
     episode = rng.choice(usable, n)
     i = rng.integers(0, lengths[episode] - tau)
     to_end = lengths[episode] - 1 - (i + tau)
-    return pd.DataFrame(
-        {
-            "episode": episode,
-            "i": i,
-            "j": i + tau,
-            "tau": tau,
-            "to_end": to_end,
-            "near": to_end <= near_end,
-            "far": to_end >= far_end,
-        }
-    )
+    pairs = pd.DataFrame({"episode": episode, "i": i, "j": i + tau, "tau": tau, "to_end": to_end})
+    return pairs.assign(near=to_end <= near_end, far=to_end >= far_end)

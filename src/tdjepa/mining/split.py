@@ -1,7 +1,9 @@
 """Train, validation and test by EPISODE, so that no start, goal or frame that is evaluated was ever trained on.
 
-Except where a method asks for it (`trains_on: all`), to measure what the leak of the published protocol is worth."""
+The exception is a method that asks for it (`trains_on: all`), to measure what the leak of the published protocol is worth.
+"""
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +20,13 @@ def split(episodes: int, shares: dict[str, float], seed: int) -> dict[str, list[
     order = stream(seed, "split").permutation(episodes)
     first = round(shares["train"] * episodes)
     second = first + round(shares["validation"] * episodes)
-    parts = dict(zip(PARTS, np.split(order, [first, second]), strict=True))
-    check({name: part.tolist() for name, part in parts.items()}, episodes, "split")
-    return {name: sorted(part.tolist()) for name, part in parts.items()}
+    parts = {n: sorted(part.tolist()) for n, part in zip(PARTS, np.split(order, [first, second]), strict=True)}
+    check(parts, episodes, "split")
+    return parts
 
 
 def read(path: str | Path, episodes: int) -> dict[str, list[int]]:
-    """The split from its file, checked again: a file may have been edited."""
+    """The split from its file, checked again, because a file may have been edited."""
     parts = read_json(path)
     if not isinstance(parts, dict) or set(parts) != set(PARTS):
         found = f"has parts {shown(', '.join(parts))}" if isinstance(parts, dict) else f"is a {type(parts).__name__}"
@@ -36,7 +38,7 @@ def read(path: str | Path, episodes: int) -> dict[str, list[int]]:
 
 
 def trained_on(parts: dict[str, list[int]], which: str) -> list[int]:
-    """The episodes that a training may see: one part, or `all` for a training that leaks on purpose."""
+    """The episodes that a training may see: one part, or `all` if it leaks on purpose."""
     return sorted(e for part in parts.values() for e in part) if which == "all" else parts[which]
 
 
@@ -45,16 +47,13 @@ def check(parts: dict[str, list[int]], episodes: int, source: str) -> None:
     for name, part in parts.items():
         if not len(part):
             raise UserError(f"{source}: the {name} part is empty; collect more episodes or change mine.split")
-        outside = [e for e in part if type(e) is not int or not 0 <= e < episodes]
-        if outside:
+        if outside := [e for e in part if type(e) is not int or not 0 <= e < episodes]:
             raise UserError(
                 f"{source}: episode {shown(outside[0])} of the {name} part is not among the {episodes} episodes"
             )
-    for i, a in enumerate(PARTS):
-        for b in PARTS[i + 1 :]:
-            both = set(parts[a]) & set(parts[b])
-            if both:
-                raise UserError(
-                    f"{source}: episode {min(both)} is in both {a} and {b} ({len(both)} are): the split leaks; "
-                    "delete the file and run `tdjepa mine` again"
-                )
+    for a, b in combinations(PARTS, 2):
+        if both := set(parts[a]) & set(parts[b]):
+            raise UserError(
+                f"{source}: episode {min(both)} is in both {a} and {b} ({len(both)} are): the split leaks; "
+                "delete the file and run `tdjepa mine` again"
+            )

@@ -21,38 +21,29 @@ def save(
     image_size: int,
     epoch: int,
     inputs: dict[str, Path],
-    verb: str = "train",
+    verb="train",
     **facts,
 ) -> dict:
     """Write the checkpoint and its card (with the `facts` on it); returns the card."""
     from safetensors.torch import save_file
 
     remove_leftovers(path)
-    about = {
-        "train": cfg.model_dump(mode="json"),
-        "image_size": image_size,
-        "block": len(model.action_mean),
-        "epoch": epoch,
-    }
+    params = cfg.model_dump(mode="json")
+    about = {"train": params, "image_size": image_size, "block": len(model.action_mean), "epoch": epoch}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with publish(path) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about, sort_keys=True)})
-    return write_card(path, verb, cfg.model_dump(mode="json"), inputs, epoch=epoch, parameters=count(model), **facts)
+    return write_card(path, verb, params, inputs, epoch=epoch, parameters=count(model), **facts)
 
 
 def of(cfg, epoch: int, method: str | None = None) -> dict[str, object]:
-    """What the checkpoint of this epoch must say of itself, to be that of a slice (or of another method's training)."""
-    return {
-        "scale": cfg.scale,
-        "env": cfg.env,
-        "method_name": method or cfg.method_name,
-        "seed": cfg.seed,
-        "epoch": epoch,
-    }
+    """What the checkpoint of this epoch must say about itself to belong to a slice (or to another method's training)."""
+    training = {"scale": cfg.scale, "env": cfg.env, "method_name": method or cfg.method_name, "seed": cfg.seed}
+    return {**training, "epoch": epoch}
 
 
 def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:
-    """The parameters it was trained with, what the file says about itself, its tensors; `expect` as in `load`."""
+    """The parameters it was trained with, what the file says about itself, its tensors; `expect`: see `of`."""
     from safetensors import SafetensorError, safe_open
 
     verified(path)
@@ -75,34 +66,29 @@ def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[
 
 
 def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu") -> tuple[WorldModel, dict]:
-    """The model in eval mode and what the file says about itself; `expect`: see `of`"""
+    """The model in eval mode and what the file says about itself; `expect`: see `of`."""
     cfg, about, tensors = read(path, expect or {})
     model = build(cfg.model, cfg.method.head, about["image_size"], about["block"], cfg.seed)
-    wanted, found = set(model.state_dict()), set(tensors)
-    if wanted != found:
-        odd = sorted(wanted ^ found)[0]
-        raise UserError(
-            f"{path}: {'lacks' if odd in wanted else 'has the unknown'} tensor {odd}; it is not a checkpoint of this version"
-        )
-    for name, tensor in model.state_dict().items():
-        if tensor.shape != tensors[name].shape:
-            found, expected = tuple(tensors[name].shape), tuple(tensor.shape)
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    if odd := sorted(set(wanted) ^ set(tensors)):
+        found = f"{'lacks' if odd[0] in wanted else 'has the unknown'} tensor {odd[0]}"
+        raise UserError(f"{path}: {found}; it is not a checkpoint of this version")
+    for name, expected in wanted.items():
+        if (found := tuple(tensors[name].shape)) != expected:
             raise UserError(f"{path}: tensor {name} has the shape {found}, expected {expected}; train again")
     model.load_state_dict(tensors)
     return model.to(device).eval(), about
 
 
 def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict[str, Path]:
-    """Give a fresh model the weights of the checkpoint that its method continues; -> what to add to its card's inputs.
+    """Give a fresh model the weights of the checkpoint that its method continues. -> what to add to the inputs on its card
 
     A head of another kind than the checkpoint's stays fresh; everything else must be there and fit.
     """
-    who, before = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues
-    if before is None and initial is not None:
-        raise UserError(
-            f"{who}: --initial {initial}: the method continues no other (methods.{cfg.method_name}); drop it"
-        )
+    who, before, name = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues, cfg.method_name
     if before is None:
+        if initial is not None:
+            raise UserError(f"{who}: --initial {initial}: the method continues no other (methods.{name}); drop it")
         return {}
     if initial is None:
         raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")

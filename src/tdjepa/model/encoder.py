@@ -13,18 +13,16 @@ from tdjepa.model.vit import ViT
 class Encoder(nn.Module):
     """(N, H, W, 3) frames, normalised or raw with what normalises them -> (N, out): the CLS token, or all patch tokens.
 
-    Where something is must be gathered into the CLS token by attention, which a small model learns slowly; in the patch
-    tokens laid end to end it lies open from the first step.
+    Attention must gather into the CLS token where things are, which a small model learns slowly. In the patch tokens, laid
+    end to end, that can be read from the first step.
     """
 
     def __init__(self, cfg: EncoderParams, image_size: int):
         super().__init__()
         shrink = 2 ** len(cfg.stem)
         if image_size % (shrink * cfg.patch):
-            raise UserError(
-                f"model.encoder.patch = {cfg.patch}: {image_size}-px frames "
-                f"{f'after {len(cfg.stem)} stride-2 convolutions ' if cfg.stem else ''}cannot be cut into such patches"
-            )
+            frames = f"{image_size}-px frames" + (f" after {len(cfg.stem)} stride-2 convolutions" if cfg.stem else "")
+            raise UserError(f"model.encoder.patch = {cfg.patch}: {frames} cannot be cut into such patches")
         if cfg.width % cfg.heads:
             raise UserError(f"model.encoder.heads = {cfg.heads}: must divide model.encoder.width = {cfg.width}")
         widths = (3, *cfg.stem)
@@ -33,16 +31,7 @@ class Encoder(nn.Module):
             self.stem.append(nn.Conv2d(a, b, 3, stride=2, padding=1))
             if i + 1 < len(cfg.stem):
                 self.stem.append(nn.GELU())
-        self.vit = ViT(
-            image_size // shrink,
-            cfg.patch,
-            widths[-1],
-            cfg.width,
-            cfg.depth,
-            cfg.heads,
-            cls=cfg.readout == "cls",
-            position_std=cfg.position_std,
-        )
+        self.vit = ViT(cfg, image_size // shrink, widths[-1])
         self.patch, self.readout = cfg.patch, cfg.readout
         self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patches
 
@@ -53,7 +42,7 @@ class Encoder(nn.Module):
             if len(self.stem) or torch.is_autocast_enabled(x.device.type):
                 x = (x.to(mean.dtype) - mean) * (1 / std)
                 x = x if mix is None else x @ mix
-            else:  # into the patch map: small weights are normalised instead of large frames (too coarse in bf16)
+            else:  # normalise the small weights of the patch map instead of large frames (too coarse in bf16)
                 weight = (torch.diag(1 / std) if mix is None else mix / std[:, None]) @ weight
                 bias = bias - weight.sum(2) @ mean
         if len(self.stem):
@@ -72,9 +61,9 @@ class Encoder(nn.Module):
     def tokens(self, x):
         """Flat patches (N, P, p * p * C), their position embeddings (1, P, width), None.
 
-        In a training on a CPU: (U, p * p * C), (U, width), which of them is where (N, P). Three quarters of what a fixed
-        camera sees is the same background in every frame, and up to the first attention a token depends on its patch and
-        its place alone, so each is computed once.
+        In training on a CPU: (U, p * p * C), (U, width), which of them is where (N, P). Three quarters of what a fixed
+        camera sees is the same background in every frame. Up to the first attention a token depends only on its patch and
+        its place, so each distinct one is computed once.
         """
         if not (x.dtype == torch.uint8 and x.device.type == "cpu" and torch.is_grad_enabled()):
             return patches(x, self.patch, self.vit.pos_embed.dtype), self.vit.pos_embed, None
@@ -85,8 +74,8 @@ class Encoder(nn.Module):
 
 
 def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
-    """Channels-last frames cut into flat patches in one copy: the patch convolution becomes a matrix product (faster on a CPU,
-    same numbers). (N, H, W, C) -> (N, P, p * p * C)"""
+    """Channels-last frames cut into flat patches in one copy. The patch convolution becomes a matrix product: the same
+    numbers, faster on a CPU. (N, H, W, C) -> (N, P, p * p * C)"""
     n, h, w, c = x.shape
     x = x.reshape(n, h // p, p, w // p, p * c).transpose(2, 3)
     return x.to(dtype, memory_format=torch.contiguous_format).reshape(n, -1, p * p * c)
@@ -95,7 +84,7 @@ def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
 def distinct(x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Patches that differ in content or place: the number of the first of each kind (U,), and the kind of each patch (N * P,)
 
-    x (N, P, bytes) uint8. Kinds are told apart by a 64-bit checksum; if two ever share one, all patches count as different.
+    x (N, P, bytes) uint8. A 64-bit checksum tells kinds apart; if two ever share one, all patches count as different.
     """
     n, p, size = x.shape
     words = x.reshape(n * p, size).view(np.uint64 if size % 8 == 0 else np.uint32 if size % 4 == 0 else np.uint8)

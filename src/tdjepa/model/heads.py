@@ -1,6 +1,6 @@
 """Heads on top of the latents: two temporal distances (directed and symmetric) and the reachability heads of RC-aux.
 
-A temporal head splits into `features(z)` and `distance(s, g)`, so a planner computes the goal's features once; a
+A temporal head splits into `features(z)` and `distance(s, g)`, so that a planner computes the goal's features once. A
 reachability head gives `logit(z_s, z_g)`, or `logit(z_s, z_g, budget)` if it knows how many steps are left.
 """
 
@@ -20,10 +20,8 @@ class Temporal(nn.Module):
 
     def __init__(self, cfg: Head, latent: int):
         super().__init__()
-        out = self.parts * cfg.features
-        self.trunk = nn.Sequential(
-            nn.Linear(latent, cfg.hidden), nn.LayerNorm(cfg.hidden), nn.GELU(), nn.Linear(cfg.hidden, out)
-        )
+        enter, leave = nn.Linear(latent, cfg.hidden), nn.Linear(cfg.hidden, self.parts * cfg.features)
+        self.trunk = nn.Sequential(enter, nn.LayerNorm(cfg.hidden), nn.GELU(), leave)
 
     def features(self, z):
         return self.trunk(z)
@@ -57,7 +55,7 @@ class Symmetric(Temporal):
 
 
 class Reachability(nn.Module):
-    """Can g be reached from s within the planner's horizon? As the paper's authors re-implemented RC-aux."""
+    """Can g be reached from s within the planner's horizon? This is how the paper's authors re-implemented RC-aux."""
 
     def __init__(self, cfg: Head, latent: int):
         super().__init__()
@@ -72,7 +70,7 @@ class Reachability(nn.Module):
 
 
 class BudgetReachability(nn.Module):
-    """Can g be reached from s in at most b model steps? As RC-aux's own authors have it."""
+    """Can g be reached from s in at most b model steps? This is the head of RC-aux's own authors."""
 
     def __init__(self, cfg: Head, latent: int):
         super().__init__()

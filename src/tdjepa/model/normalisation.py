@@ -13,7 +13,7 @@ IMAGENET = ([123.675, 116.28, 103.53], [58.395, 57.12, 57.375])
 
 
 def set_normalisation(model: WorldModel, cfg: TrainSlice, data: Store, episodes: list[int]) -> None:
-    """Pixel and action moments, from the episodes that are trained on alone."""
+    """Pixel and action moments, from the training episodes only."""
     mean, std = data.action_statistics(np.asarray(episodes))
     if not (np.isfinite(mean).all() and (std > 0).all()):
         raise UserError(f"{data.path}: actions have mean {mean} and std {std}; they cannot be z-scored")
@@ -34,8 +34,8 @@ def set_normalisation(model: WorldModel, cfg: TrainSlice, data: Store, episodes:
 def whitening(colours: np.ndarray) -> np.ndarray:
     """The symmetric matrix that makes centred colours uncorrelated with variance 1; (..., 3) -> (3, 3)
 
-    The channels of a drawn scene are nearly alike, so a small thing of its own colour is faint in each of them. Uncorrelated,
-    it weighs as much as the large things: Push-T's agent, a quarter of a percent of the frame, as much as the block.
+    The channels of a drawn scene are nearly alike, so a small thing with a colour of its own is faint in each of them. In
+    uncorrelated channels Push-T's agent, a quarter of a percent of the frame, weighs as much as the block.
     """
     flat = colours.reshape(-1, colours.shape[-1])
     values, vectors = np.linalg.eigh(flat.T @ flat / len(flat))

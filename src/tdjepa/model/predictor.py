@@ -30,13 +30,8 @@ class Block(nn.Module):
         self.qkv = nn.Linear(width, 3 * inner, bias=False)
         self.out = nn.Linear(inner, width)
         self.mlp_norm = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, cfg.mlp),
-            nn.GELU(),
-            nn.Dropout(cfg.dropout),
-            nn.Linear(cfg.mlp, width),
-            nn.Dropout(cfg.dropout),
-        )
+        wide, narrow = nn.Linear(width, cfg.mlp), nn.Linear(cfg.mlp, width)
+        self.mlp = nn.Sequential(wide, nn.GELU(), nn.Dropout(cfg.dropout), narrow, nn.Dropout(cfg.dropout))
         self.modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
         nn.init.zeros_(self.modulation[1].weight)  # AdaLN-zero: every block starts as the identity
         nn.init.zeros_(self.modulation[1].bias)
@@ -74,11 +69,11 @@ class Predictor(nn.Module):
         return self.modulated(z, [block.modulation(c) for block in self.blocks])
 
     def windows(self, c):
-        """What the blocks make of the actions of all windows of `history` frames, at once: they do not depend on the latents.
+        """The modulations of all windows of `history` frames at once; they do not depend on the latents.
 
         c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)
         """
-        modulations = [block.modulation(c) for block in self.blocks]  # once a step, however many windows it is part of
+        modulations = [block.modulation(c) for block in self.blocks]  # once per step, in however many windows it lies
         return [[m[:, k : k + self.history] for m in modulations] for k in range(c.shape[1] - self.history + 1)]
 
     def modulated(self, z, modulations):

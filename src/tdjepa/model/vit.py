@@ -1,7 +1,7 @@
-"""The modules of a plain ViT (pre-norm), with the parameter names of timm's, to which tests hold it equal up to rounding.
+"""The modules of a plain ViT (pre-norm) with timm's parameter names; tests hold it equal to timm's ViT up to rounding.
 
-timm's own cannot be had alone: with it come all other models of timm and torchvision, two and a half seconds of start-up for
-each of the hundreds of jobs of a run.
+Importing timm's own also imports all its other models and torchvision, which takes two and a half seconds in each of the
+hundreds of jobs of a run.
 """
 
 import torch
@@ -9,19 +9,21 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM takes; with timm's 1e-6 released weights give other embeddings
-MANY = 32  # tokens from which on the fused attention pays: it does not keep their square in memory
+from tdjepa.config.records.model import Encoder as EncoderParams
+
+NORM_EPS = 1e-12  # of the Hugging Face ViT, which LeWM uses; with timm's 1e-6, released weights give other embeddings
+MANY = 32  # from so many tokens on, the fused attention pays: it does not keep their square in memory
 
 
 class FewTokens(torch.autograd.Function):
-    """Attention with its gradient written by hand: half the time of the fused one, which is made for long sequences.
+    """Attention with its gradient written by hand. It takes half the time of the fused one, which is for long sequences.
 
     qkv (N, tokens, 3 * width), heads -> (N, tokens, width)
     """
 
     @staticmethod
     def pays(qkv) -> bool:
-        """In a training on a CPU; autocast would not reach into these products."""
+        """In training on a CPU; autocast would not reach these products."""
         training = torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
         return training and qkv.device.type == "cpu" and qkv.shape[1] < MANY
 
@@ -93,7 +95,7 @@ class Block(nn.Module):
         return x + self.mlp(self.norm2(x))
 
     def first_token(self, x):
-        """The same for the first token (CLS) alone, which is all that is read after the last block. -> (N, width)"""
+        """The same for the first token (CLS) only: nothing else is read after the last block. -> (N, width)"""
         n, tokens, width = x.shape
         weight, bias, heads = self.attn.qkv.weight, self.attn.qkv.bias, self.attn.heads
         y = self.norm1(x)
@@ -115,26 +117,17 @@ class PatchEmbed(nn.Module):
 class ViT(nn.Module):
     """Patch map, position embeddings, blocks and last norm; the encoder puts them together."""
 
-    def __init__(
-        self,
-        image_size: int,
-        patch: int,
-        channels: int,
-        width: int,
-        depth: int,
-        heads: int,
-        cls: bool,
-        position_std: float,
-    ):
+    def __init__(self, cfg: EncoderParams, image_size: int, channels: int):
         super().__init__()
-        self.patches = (image_size // patch) ** 2
+        width, cls = cfg.width, cfg.readout == "cls"
+        self.patches = (image_size // cfg.patch) ** 2
         self.cls_token = nn.Parameter(torch.randn(1, 1, width) * 1e-6) if cls else None
         self.pos_embed = nn.Parameter(torch.empty(1, self.patches + cls, width))
-        self.patch_embed = PatchEmbed(channels, width, patch)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.patch_embed = PatchEmbed(channels, width, cfg.patch)
+        self.blocks = nn.Sequential(*(Block(width, cfg.heads) for _ in range(cfg.depth)))
         self.norm = nn.LayerNorm(width, NORM_EPS)
         for module in self.blocks.modules():
             if isinstance(module, nn.Linear):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
-        nn.init.trunc_normal_(self.pos_embed, std=position_std)
+        nn.init.trunc_normal_(self.pos_embed, std=cfg.position_std)

@@ -47,7 +47,7 @@ class WorldModel(nn.Module):
     def rollout(self, z, c, first=None):
         """Open loop: from h real latents z (B, h, latent) through the embeddings c (B, h - 1 + H, width) of all actions.
 
-        Step k predicts from the last `history` latents, real or predicted. `first` (B, latent) is step 1 where it is already
+        Step k predicts from the last `history` latents, real or predicted. `first` (B, latent) is step 1 if it is already
         known: the newest of the one-step predictions. -> (B, H, latent)
         """
         latents, history = list(z.unbind(1)), self.predictor.history
@@ -64,7 +64,7 @@ class WorldModel(nn.Module):
 
 
 def build(cfg: Model, head: str, image_size: int, block: int, seed: int) -> WorldModel:
-    """A world model whose initial weights depend on `seed` alone."""
+    """A world model whose initial weights depend only on `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(seed, "weights"))
         return WorldModel(cfg, head, image_size, block)

@@ -3,7 +3,8 @@
 L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 9 of the paper)
 
 A term takes a batch and its record of params.yaml and hands plain tensors and numbers to a pure function; `TERMS` names
-them all. A method that combines them otherwise needs no code; a new term needs its record in params.py and its line here.
+them all. A method that combines them in another way needs no code; a new term needs a record in config/records/methods.py
+and a line here.
 """
 
 from dataclasses import dataclass, field
@@ -13,16 +14,8 @@ import numpy as np
 import torch
 
 from tdjepa.base.streams import stream, torch_stream
-from tdjepa.config.records.methods import (
-    BudgetReachability,
-    Method,
-    OneStep,
-    OpenLoop,
-    PairReachability,
-    Rollout,
-    SigReg,
-    Temporal,
-)
+from tdjepa.config.records import methods as records
+from tdjepa.config.records.methods import Method
 from tdjepa.model.world_model import WorldModel
 from tdjepa.objective import prediction, reachability, temporal
 from tdjepa.objective.sigreg import directions, sigreg
@@ -43,7 +36,7 @@ class Batch:
 
     @property
     def history(self) -> int:
-        return self.model.predictor.history
+        return self.model.predictor.history  # frames of context
 
     def rng(self, purpose: str) -> np.random.Generator:
         return stream(self.seed, purpose, self.step)
@@ -58,28 +51,28 @@ class Batch:
         return self.model.predict(self.z[:, : self.history], self.c[:, : self.history])
 
     def rollout(self, steps: int):
-        """What the model makes of the logged actions, from the context frames on. -> (B, steps, D)"""
+        """Open loop along the logged actions, from the context frames on. -> (B, steps, D)"""
         if self._rolled is None or self._rolled.shape[1] < steps:
             z, c = self.z[:, : self.history], self.c[:, : self.history - 1 + steps]
             self._rolled = self.model.rollout(z, c, self.next[:, -1])
         return self._rolled[:, :steps]
 
 
-def one_step(b: Batch, t: OneStep):
+def one_step(b: Batch, t: records.OneStep):
     return prediction.one_step(b.next, b.z[:, 1 : b.history + 1], t.targets == "detached")
 
 
-def rollout(b: Batch, t: Rollout):
+def rollout(b: Batch, t: records.Rollout):
     steps = max(t.horizons)
     return prediction.rollout(b.rollout(steps), b.future(steps), t.horizons)
 
 
-def open_loop(b: Batch, t: OpenLoop):
+def open_loop(b: Batch, t: records.OpenLoop):
     steps = prediction.draw_horizon(t.horizon, t.curriculum, b.epoch, b.rng("horizon"))
     return prediction.open_loop(b.rollout(steps), b.future(steps), t.targets == "detached")
 
 
-def temporal_distance(b: Batch, t: Temporal):
+def temporal_distance(b: Batch, t: records.Temporal):
     rng, margin = b.rng("pairs"), t.margin * (b.method.window - 1)
     other = temporal.strangers(len(b.z), rng)
     if t.pairs == "all":
@@ -90,25 +83,21 @@ def temporal_distance(b: Batch, t: Temporal):
     return positive + negative if t.negatives else positive
 
 
-def pair_reachability(b: Batch, t: PairReachability):
+def pair_reachability(b: Batch, t: records.PairReachability):
     drawn = reachability.drawn_pairs(len(b.z), b.method.window, t.horizon, b.rng("reachability"))
     return reachability.pairs(b.model.head, b.z, *drawn, t.horizon)
 
 
-def budget_reachability(b: Batch, t: BudgetReachability):
+def budget_reachability(b: Batch, t: records.BudgetReachability):
     rng, steps, ahead = b.rng("reachability"), t.horizon, b.method.terms.open_loop
-    if ahead:  # as its authors have it: the predictions that the open-loop term was computed from, and no further ones
+    if ahead:  # its authors use the predictions of the open-loop term, and no further ones
         steps = min(steps, prediction.draw_horizon(ahead.horizon, ahead.curriculum, b.epoch, b.rng("horizon")))
-    return reachability.budgets(
-        b.model.head,
-        b.z[:, b.history - 1 : b.history + t.horizon],
-        b.rollout(steps),
-        [temporal.strangers(len(b.z), rng) for _ in range(4)],
-        *(t.predicted, t.predicted_hard, t.terminal, t.terminal_predicted),
-    )
+    z, others = b.z[:, b.history - 1 : b.history + t.horizon], [temporal.strangers(len(b.z), rng) for _ in range(4)]
+    weights = (t.predicted, t.predicted_hard, t.terminal, t.terminal_predicted)
+    return reachability.budgets(b.model.head, z, b.rollout(steps), others, *weights)
 
 
-def gaussian_latents(b: Batch, t: SigReg):
+def gaussian_latents(b: Batch, t: records.SigReg):
     a = directions(b.z.shape[-1], t.directions, torch_stream(b.seed, "sigreg", b.step)).to(b.z.device)
     return sigreg(b.z.transpose(0, 1), a, t.knots)
 

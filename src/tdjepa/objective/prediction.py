@@ -11,7 +11,7 @@ def one_step(z_hat, z_next, detach: bool):
 
 
 def rollout(z_hat, z_future, horizons: tuple[int, ...]):
-    """Open-loop predictions against stop-gradient latents, mean over the steps; the mean over several horizons.
+    """Open-loop predictions against stop-gradient latents: the mean over the steps, averaged over several horizons.
 
     z_hat (B, H, D), z_future (B, H, D) -> scalar
     """
@@ -20,14 +20,14 @@ def rollout(z_hat, z_future, horizons: tuple[int, ...]):
 
 
 def open_loop(z_hat, z_future, detach: bool):
-    """RC-aux: later steps count more, step k with k / (1 + ... + H). z_hat (B, H, D), z_future (B, H, D) -> scalar"""
+    """RC-aux: later steps count more, step k counts k / (1 + ... + H). z_hat (B, H, D), z_future (B, H, D) -> scalar"""
     target = z_future.detach() if detach else z_future
     weights = torch.arange(1, z_hat.shape[1] + 1, device=z_hat.device, dtype=z_hat.dtype)
     return (z_hat - target).square().mean((0, 2)) @ (weights / weights.sum())
 
 
 def longest_horizon(longest: int, curriculum: int, epoch: int) -> int:
-    """RC-aux's curriculum: grows evenly to `longest`, which it reaches in epoch `curriculum` (epochs count from 1)."""
+    """RC-aux's curriculum: it grows evenly and reaches `longest` in epoch `curriculum` (epochs count from 1)."""
     return 1 + round((longest - 1) * min(1.0, epoch / curriculum))
 
 

@@ -1,7 +1,7 @@
 """The reachability losses of RC-aux, in the two versions that exist: is the goal within the planner's reach or not?
 
-`pairs` is the re-implementation by the authors of the paper under study: one fixed budget, sampled pairs. `budgets` is that
-of RC-aux's own authors: every budget of every pair that starts at the last context frame.
+`pairs` is the re-implementation by the authors of the paper under study: one fixed budget, sampled pairs. `budgets` is the
+version of RC-aux's own authors: every budget of every pair that starts at the last context frame.
 """
 
 import numpy as np
@@ -12,17 +12,15 @@ from tdjepa.objective.temporal import draw_pairs, strangers
 
 
 def draw_far_pairs(batch: int, window: int, horizon: int, rng: np.random.Generator):
-    """One pair a window that is more than `horizon` steps apart. -> i (B,), j (B,)
-
-    i is uniform in 0..T-horizon-2, j = min(i + U{horizon+1..T-1}, T-1).
-    """
+    """One pair per window, more than `horizon` steps apart: i uniform in 0..T-horizon-2, j = min(i + U{horizon+1..T-1}, T-1).
+    -> i (B,), j (B,)"""
     i = rng.integers(0, window - 1 - horizon, batch)
     return i, np.minimum(i + rng.integers(horizon + 1, window, batch), window - 1)
 
 
 def pairs(head, z, near, far, other, horizon: int):
-    """Three means of cross-entropy, summed: a drawn pair (reachable if j - i <= horizon), a far pair (not reachable), and
-    the drawn start with the goal of another window (not reachable).
+    """The sum of three mean cross-entropies: of a drawn pair (reachable if j - i <= horizon), of a far pair (not reachable),
+    and of the drawn start with the goal of another window (not reachable).
 
     z (B, T, D); near = (i, j) and far = (i, j) index arrays (B,), far None if the window is too short for one -> scalar
     """
@@ -86,7 +84,7 @@ def budgets(
     """RC-aux's own objective: pairs from the context frame to later ones, real and predicted, and progress to the end.
 
     z (B, 1 + H, D) real latents from the last context frame on, z_hat (B, K, D) predictions after it, K <= H; others: four
-    index arrays (B,), one a branch. Terminal progress: from each frame on the way to the K-th, real or predicted, that
+    index arrays (B,), one per branch. Terminal progress: from each frame on the way to the K-th, real or predicted, that
     (real) frame is reachable in exactly the steps that are left, and not in fewer. -> scalar
     """
     h, k = z.shape[1] - 1, z_hat.shape[1]
@@ -96,7 +94,6 @@ def budgets(
     way = z[:, :k].flip(1)  # entry d - 1 lies d steps before the end
     loss = loss + terminal * branch(head, way, end.expand(-1, k, -1), exactly(k), others[2], 1.0)
     if k > 1:
-        way = z_hat[:, :-1].flip(1)
-        goal = end.expand(-1, k - 1, -1)
+        way, goal = z_hat[:, :-1].flip(1), end.expand(-1, k - 1, -1)
         loss = loss + terminal_predicted * branch(head, way, goal, exactly(k - 1), others[3], 1.0)
     return loss

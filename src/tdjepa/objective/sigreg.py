@@ -1,8 +1,8 @@
 """SIGReg (LeJEPA): push the latents of every time step towards an isotropic Gaussian.
 
-The latents are projected on random unit directions; along each, the empirical characteristic function is compared with
+The latents are projected on random unit directions. Along each, the empirical characteristic function is compared with
 exp(-t^2/2) at a few knots t (Epps-Pulley). `plain` is the formula; `sigreg` gives the same value and gradient about ten
-times faster on a CPU: the knots are equally spaced, so cos(kx) and sin(kx) follow by a recurrence from one cosine and one
+times faster on a CPU. The knots are equally spaced, so cos(kx) and sin(kx) follow by a recurrence from one cosine and one
 sine, and the gradient is accumulated in the same pass instead of being recorded by autograd.
 """
 
@@ -44,7 +44,7 @@ class _Statistic(torch.autograd.Function):
     """Projections x (T, B, P) -> the statistic; value and gradient in one pass over the knots.
 
     cos((k+1)a) = 2 cos(a) cos(ka) - cos((k-1)a), and the same for sin, so one in-place multiply-add gives the next knot.
-    Written as u + v * 2cos(a) * w with v = +-1 it yields the values up to a sign that is known for each k.
+    Written as u + v * 2cos(a) * w with v = +-1, it gives the values up to a sign that is known for each k.
     """
 
     @staticmethod

@@ -6,10 +6,7 @@ import torch.nn.functional as F
 
 
 def draw_pairs(batch: int, window: int, rng: np.random.Generator):
-    """One pair i < j a window. -> i (B,), j (B,)
-
-    i is uniform in 0..T-2, j = min(i + U{1..T-1}, T-1).
-    """
+    """One pair i < j per window: i uniform in 0..T-2, j = min(i + U{1..T-1}, T-1). -> i (B,), j (B,)"""
     i = rng.integers(0, window - 1, batch)
     return i, np.minimum(i + rng.integers(1, window, batch), window - 1)
 
@@ -23,7 +20,7 @@ def pair_weights(window: int) -> np.ndarray:
 
 
 def strangers(batch: int, rng: np.random.Generator) -> np.ndarray:
-    """For each window another one to borrow a goal from: a permutation whose fixed points are moved on by one. (B,)"""
+    """For each window, another one to borrow a goal from: a permutation whose fixed points are moved on by one. (B,)"""
     other = rng.permutation(batch)
     fixed = other == np.arange(batch)
     other[fixed] = (other[fixed] + 1) % batch
@@ -31,7 +28,7 @@ def strangers(batch: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def one_pair(head, z, i, j, other, margin: float):
-    """The published estimator: a single pair a window. z (B, T, D) -> (positive, negative), two scalars"""
+    """The published estimator: a single pair per window. z (B, T, D) -> (positive, negative), two scalars"""
     i, j, other = (torch.as_tensor(index, device=z.device) for index in (i, j, other))
     rows = torch.arange(len(z), device=z.device)
     start, goal, stranger = (head.features(f) for f in (z[rows, i], z[rows, j], z[other, j]))
@@ -40,7 +37,7 @@ def one_pair(head, z, i, j, other, margin: float):
 
 
 def all_pairs(head, z, other, margin: float):
-    """The same in expectation over the pair: every i < j, weighted by how often it would be drawn. Far less noise a step."""
+    """The same in expectation over the pair: every i < j, weighted by how often it would be drawn, with far less noise."""
     weights = torch.as_tensor(pair_weights(z.shape[1]), dtype=z.dtype, device=z.device)
     i, j = weights.nonzero(as_tuple=True)
     share = weights[i, j]  # (pairs,)

@@ -1,12 +1,13 @@
-"""Planning costs as pure functions of latents, and how a rollout's costs become one number (eq. 7 of the paper).
+"""Planning costs as pure functions of latents, and how the costs of a rollout become one number (eq. 7 of the paper).
 
-Every cost but `rc_aux` is a blend (1 - a) d_psi + a l2: d_psi is a = 0, l2 is a = 1, and the contact gates of Push-T choose a
-by how near the agent is to the block. A cost that needs what the model or the environment lacks is an error (`refuse`).
+Every cost but `rc_aux` is a blend (1 - a) d_psi + a l2: d_psi is a = 0, l2 is a = 1, and the contact gates of Push-T choose
+a by the distance between agent and block. A cost that needs what the model or the environment lacks is an error (`refuse`).
 """
 
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from tdjepa.base.errors import UserError
@@ -16,12 +17,13 @@ from tdjepa.envs.base import Env
 
 LEAST_FACTOR = 0.05  # of rc_aux: reachability lowers l2 at most to this share
 
+Contact = tuple[float, bool]  # the distance between agent and block, and whether they touch
 # (z of the frame planned from (D,), imagined latents (H, N, D)) -> costs (N,)
 TrajectoryCost = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def l2(z, z_goal, form: str = "squared"):
-    """Euclidean distance in latent space, squared as LeWM plans with; (..., D) -> (...)"""
+    """Euclidean distance in latent space, squared as in LeWM; (..., D) -> (...)"""
     squared = (z - z_goal).square().sum(-1)
     return squared if form == "squared" else squared.sqrt()
 
@@ -37,15 +39,23 @@ def soft_gate(distance: float, touching: bool, c: Costs) -> float:
     return c.soft_gate_far + (c.gate_near - c.soft_gate_far) * near
 
 
-def share_of_l2(cell: Cell, contact: tuple[float, bool] | None) -> float:
-    """a in (1 - a) d_psi + a l2; contact = (agent-block distance, touching) of the state that is planned from."""
+def contact_of(env: Env, state: np.ndarray) -> Contact | None:
+    """What the simulator knows about one state (S,), which is privileged; None where an environment has no contact geometry."""
+    if not hasattr(env, "contact_geometry"):
+        return None
+    distance, touching = env.contact_geometry(state[None])
+    return float(distance[0]), bool(touching[0])
+
+
+def share_of_l2(cell: Cell, contact: Contact | None) -> float:
+    """a in (1 - a) d_psi + a l2; `contact` of the state that is planned from."""
     if cell.cost in BY_CONTACT:
         return {"hard_gate": hard_gate, "soft_gate": soft_gate}[cell.cost](*contact, cell.costs)
     return {"d_psi": 0.0, "blend": cell.alpha, "l2": 1.0, "rc_aux": 1.0}[cell.cost]
 
 
 def step_cost(model, z_goal, share: float, form: str = "squared"):
-    """z -> (1 - share) d_psi + share l2 against one goal, whose features are computed once; an empty part costs nothing."""
+    """z -> (1 - share) d_psi + share l2 against one goal. The goal's features are computed once; a part of share 0 never."""
     if share == 1:
         return lambda z: l2(z, z_goal, form)
     goal = model.head.features(z_goal)
@@ -56,12 +66,9 @@ def step_cost(model, z_goal, share: float, form: str = "squared"):
     return d_psi if share == 0 else lambda z: (1 - share) * d_psi(z) + share * l2(z, z_goal, form)
 
 
-def blended(model, cell: Cell, z_goal, contact: tuple[float, bool] | None = None):
+def blended(model, cell: Cell, z_goal, contact: Contact | None = None):
     """z -> the cell's blend of d_psi and l2 against one goal."""
     return step_cost(model, z_goal, share_of_l2(cell, contact), cell.costs.l2)
-
-
-STEP_COSTS = dict.fromkeys(("d_psi", "l2", "blend", *BY_CONTACT, "rc_aux"), blended)  # cost -> what it says of a latent
 
 
 def aggregate(cost, z_context, z_hat, w: float, with_context: bool = True) -> torch.Tensor:
@@ -79,13 +86,13 @@ def aggregate(cost, z_context, z_hat, w: float, with_context: bool = True) -> to
 
 
 def reachability_factor(logits: torch.Tensor, lam: float) -> torch.Tensor:
-    """RC-aux: what promises to reach the goal in the steps left costs less. logits (H, N) -> (N,)"""
+    """RC-aux: a trajectory that promises to reach the goal in the steps left costs less. logits (H, N) -> (N,)"""
     return (1 - lam * logits.sigmoid().amax(0)).clamp_min(LEAST_FACTOR)
 
 
-def trajectory_cost(model, cell: Cell, z_goal, contact: tuple[float, bool] | None = None) -> TrajectoryCost:
+def trajectory_cost(model, cell: Cell, z_goal, contact: Contact | None = None) -> TrajectoryCost:
     """The cell's cost of imagined trajectories towards one goal latent (D,)."""
-    step = STEP_COSTS[cell.cost](model, cell, z_goal, contact)
+    step = blended(model, cell, z_goal, contact)
     with_context = cell.costs.trajectory_mean == "with_context"
 
     def cost(z_context, z_hat):
@@ -100,19 +107,14 @@ def trajectory_cost(model, cell: Cell, z_goal, contact: tuple[float, bool] | Non
 
 def refuse(cell: Cell, model, env: Env, source: str) -> None:
     """A clear error for a cost that this model or environment cannot give."""
-    head, cost = model.head, cell.cost
+    head, cost, problem = model.head, cell.cost, None
     if cost in ("d_psi", "blend", *BY_CONTACT) and not hasattr(head, "distance"):
-        raise UserError(f"{source}: cost = {cost!r}: this model was trained without a temporal head; plan with l2")
-    if cost == "rc_aux" and not hasattr(head, "budget"):
-        raise UserError(
-            f"{source}: cost = 'rc_aux': this model has no head for reachability in so many steps; plan with l2"
-        )
-    if cost == "rc_aux" and cell.planner.horizon >= head.budget.num_embeddings:
-        known = head.budget.num_embeddings - 1
-        raise UserError(
-            f"{source}: cost = 'rc_aux': horizon {cell.planner.horizon} exceeds the {known} steps its head knows"
-        )
-    if cost in BY_CONTACT and not hasattr(env, "contact_geometry"):
-        raise UserError(
-            f"{source}: cost = {cost!r}: {env.name} has no contact geometry; only push_t can be planned with it"
-        )
+        problem = "this model was trained without a temporal head; plan with l2"
+    elif cost == "rc_aux" and not hasattr(head, "budget"):
+        problem = "this model has no head for reachability in so many steps; plan with l2"
+    elif cost == "rc_aux" and cell.planner.horizon >= head.budget.num_embeddings:
+        problem = f"horizon {cell.planner.horizon} exceeds the {head.budget.num_embeddings - 1} steps its head knows"
+    elif cost in BY_CONTACT and not hasattr(env, "contact_geometry"):
+        problem = f"{env.name} has no contact geometry; only push_t can be planned with it"
+    if problem:
+        raise UserError(f"{source}: cost = {cost!r}: {problem}")

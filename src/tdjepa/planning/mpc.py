@@ -1,7 +1,7 @@
 """Model-predictive control on the real environment: plan from the current frame, execute, plan again.
 
-Each episode is planned by itself, from its own random stream, and encoded by itself, so its outcome does not depend on which
-others are evaluated, in which order, or how many advance together.
+Each episode is planned from its own random stream and encoded alone, so its outcome does not depend on which others are
+evaluated, in which order, or how many advance together.
 """
 
 import time
@@ -17,13 +17,13 @@ from tdjepa.envs.base import Env
 from tdjepa.model.world_model import WorldModel
 from tdjepa.planning import reference
 from tdjepa.planning.cem import cem, icem
-from tdjepa.planning.costs import trajectory_cost
+from tdjepa.planning.costs import contact_of, trajectory_cost
 from tdjepa.planning.rollout import Rollout
 
 SOLVERS = {"cem": cem, "icem": icem, "mppi": reference.mppi, "gradient": reference.gradient}
 
 # policy(episode, plan number, frames (h, H, W, 3), executed blocks between them (h - 1, frameskip * A)) -> raw action blocks
-# (k, frameskip, A), k >= 1; a policy that looks at nothing gets frames = None
+# (k, frameskip, A), k >= 1; frames is None for a policy that looks at nothing
 Policy = Callable[[int, int, np.ndarray | None, np.ndarray], np.ndarray]
 
 
@@ -34,8 +34,8 @@ def run_episodes(
     policy: Policy,
     budget: int,
     frameskip: int,
-    history: int = 0,
-    image_size: int = 0,
+    history=0,
+    image_size=0,
 ) -> dict:
     """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps.
 
@@ -48,9 +48,9 @@ def run_episodes(
     steps, plans, seconds = np.zeros(n, int), np.zeros(n, int), [[] for _ in range(n)]
     geometry = getattr(env, "contact_geometry", None)
     contact = {"start_distance": geometry(final)[0], "least_distance": geometry(final)[0]} if geometry else {}
-    frames: list[list[np.ndarray]] = [[] for _ in range(n)]
-    executed: list[list[np.ndarray]] = [[] for _ in range(n)]
-    queue: list[list[np.ndarray]] = [[] for _ in range(n)]
+    frames, executed, queue = (
+        [[] for _ in range(n)] for _ in range(3)
+    )  # frames, and blocks done and to do, per episode
     for begin in range(0, budget, frameskip):
         if success.all():
             break
@@ -81,7 +81,7 @@ def run_episodes(
 
 
 class LatentPlanner:
-    """The policy of the paper: encode the frames, search action sequences whose rollout ends near the goal latent."""
+    """The policy of the paper: encode the frames, then search for action sequences whose rollout ends near the goal latent."""
 
     def __init__(self, model: WorldModel, env: Env, cell: Cell):
         self.model, self.env, self.cell = model.requires_grad_(False), env, cell
@@ -99,10 +99,7 @@ class LatentPlanner:
 
         def act(i, plan, frames, past):
             generator = torch_stream(plan_seed, "plan", *keys[i], int(plan))
-            contact = None
-            if self.cell.cost in BY_CONTACT:  # privileged: the simulator's own state
-                distance, touching = self.env.contact_geometry(self.env.state[i : i + 1])
-                contact = (float(distance[0]), bool(touching[0]))
+            contact = contact_of(self.env, self.env.state[i]) if self.cell.cost in BY_CONTACT else None
             best = self.plan(self.context(frames, past), goals[i], generator, contact)
             return self.raw(best[: self.cell.planner.receding])
 
@@ -116,20 +113,19 @@ class LatentPlanner:
 
     @torch.no_grad()
     def encode(self, frame: np.ndarray) -> torch.Tensor:
-        """One frame by itself: the sums in a matrix product depend on the batch it is part of. -> (D,)"""
+        """One frame alone, because the rounding of a matrix product depends on the batch. -> (D,)"""
         return self.model.encode(torch.from_numpy(np.ascontiguousarray(frame)).to(self.device)[None])[0]
 
     def plan(self, context, z_goal: torch.Tensor, generator: torch.Generator, contact=None) -> torch.Tensor:
         """The z-scored action sequence (H, block) that the cell's solver finds."""
-        planner, (z, past) = self.cell.planner, context
-        of_goal = trajectory_cost(self.model, self.cell, z_goal, contact)
-        imagine = self._differentiable if self.cell.solver == "gradient" else self.rollout
+        cell, (z, past) = self.cell, context
+        of_goal = trajectory_cost(self.model, cell, z_goal, contact)
+        imagine = self._differentiable if cell.solver == "gradient" else self.rollout
 
         def cost(candidates):
             return of_goal(z[-1], imagine(z, past, candidates))
 
-        search = (cost, planner, self.cell.refinements, len(self.model.action_mean), generator, self.bounds)
-        return SOLVERS[self.cell.solver](*search)
+        return SOLVERS[cell.solver](cost, cell.planner, cell.refinements, generator, self.bounds)
 
     def raw(self, blocks: torch.Tensor) -> np.ndarray:
         """z-scored (k, block) -> actions (k, frameskip, A)"""

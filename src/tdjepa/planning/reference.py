@@ -1,18 +1,17 @@
-"""The reference library's solvers: ours offered to them, and theirs offered to us.
+"""The reference library's solvers: our models for them, and their solvers for us.
 
-`LibraryModel` gives a world model of ours the library's `get_cost`, written as its LeWM writes it (windows recomputed at
-every step), so that its solvers run on it unchanged: the equality tests and the benchmarks. `mppi` and `gradient` are its
-solvers in the form of ours. The library takes seconds to import, so that happens when a solver is asked for.
+`LibraryModel` gives a world model of ours the library's `get_cost`, written as in its LeWM (windows recomputed at every
+step). So its solvers run on our models unchanged, in the equality tests and the benchmarks. `mppi` and `gradient` are its
+solvers in the form of ours. The library takes seconds to import, so it is imported when a solver is needed.
 """
 
 import contextlib
 import io
-import warnings
 from types import SimpleNamespace
 
 import torch
 
-from tdjepa.base import torchvision_shim
+from tdjepa.base.torchvision_shim import library
 from tdjepa.config.records.planning import Cell, Planner
 from tdjepa.planning.cem import Bounds, Cost
 from tdjepa.planning.costs import trajectory_cost
@@ -35,50 +34,41 @@ class LibraryModel(torch.nn.Module):
         return torch.stack(costs)
 
 
-def library_solver(name: str):
-    """CEMSolver, ICEMSolver, MPPISolver, GradientSolver, or anything else of the library's solvers."""
-    torchvision_shim.ensure()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # optional environments that are not installed
-        from stable_worldmodel import solver
-
-    return getattr(solver, name)
+def library_solver(model, cell: Cell, seed: int):
+    """The library's solver of the cell's name, with its budget, on a model of ours."""
+    kind = {"cem": "CEMSolver", "icem": "ICEMSolver"}[cell.solver]
+    budget = {"num_samples": cell.planner.candidates, "topk": cell.planner.elites, "n_steps": cell.refinements}
+    return getattr(library("solver"), kind)(LibraryModel(model, cell), seed=seed, **budget)
 
 
-def mppi(
-    cost: Cost, planner: Planner, refinements: int, action_dim: int, generator: torch.Generator, bounds: Bounds
-) -> torch.Tensor:
+def mppi(cost: Cost, planner: Planner, refinements: int, generator: torch.Generator, bounds: Bounds) -> torch.Tensor:
     """Model-predictive path integral control. -> (H, A)"""
-    options = {"num_samples": planner.candidates, "topk": planner.elites, "var_scale": planner.std}
-    options["temperature"] = planner.temperature
-    return _solve("MPPISolver", options, cost, planner, refinements, action_dim, generator, bounds)
+    options = {"topk": planner.elites, "temperature": planner.temperature}
+    return _solve("MPPISolver", options, cost, planner, refinements, generator, bounds)
 
 
 def gradient(
-    cost: Cost, planner: Planner, refinements: int, action_dim: int, generator: torch.Generator, bounds: Bounds
+    cost: Cost, planner: Planner, refinements: int, generator: torch.Generator, bounds: Bounds
 ) -> torch.Tensor:
     """Gradient descent from several starts; the best one is taken. `cost` must be differentiable. -> (H, A)"""
-    options = {"num_samples": planner.candidates, "var_scale": planner.std}
-    options["optimizer_kwargs"] = {"lr": planner.step_size}
-    return _solve("GradientSolver", options, cost, planner, refinements, action_dim, generator, bounds)
+    options = {"optimizer_kwargs": {"lr": planner.step_size}}
+    return _solve("GradientSolver", options, cost, planner, refinements, generator, bounds)
 
 
-class _Costable:
-    def __init__(self, cost: Cost):
-        self.cost = cost
+def _solve(name, options, cost, planner, refinements, generator, bounds):
+    costable = SimpleNamespace(get_cost=lambda info, candidates: cost(candidates[0])[None])  # candidates (1, N, H, A)
+    options |= {"num_samples": planner.candidates, "var_scale": planner.std, "n_steps": refinements}
+    solver = getattr(library("solver"), name)(costable, **options)
+    solver.torch_gen = generator  # the episode's own stream
+    solved = solve(solver, planner.horizon, len(bounds[0]), 1, {"unused": torch.zeros(1, 1)})
+    return solved.to(bounds[0].device)
 
-    def get_cost(self, info, candidates):  # (1, N, H, A)
-        return self.cost(candidates[0])[None]
 
-
-def _solve(name, options, cost, planner, refinements, action_dim, generator, bounds):
+def solve(solver, horizon: int, action_dim: int, action_block: int, info: dict) -> torch.Tensor:
+    """The plan of a library solver for one episode. -> (H, action_dim * action_block)"""
     from gymnasium.spaces import Box
 
-    device = bounds[0].device
-    solver = library_solver(name)(_Costable(cost), n_steps=refinements, **options)
-    solver.torch_gen = generator  # the episode's own stream
-    config = SimpleNamespace(horizon=planner.horizon, action_block=1)
+    config = SimpleNamespace(horizon=horizon, action_block=action_block)
     solver.configure(action_space=Box(-1.0, 1.0, (1, action_dim)), n_envs=1, config=config)
     with contextlib.redirect_stdout(io.StringIO()):  # it reports its time at every call
-        plan = solver.solve({"unused": torch.zeros(1, 1)})["actions"][0]
-    return plan.to(device)
+        return solver.solve(info)["actions"][0]

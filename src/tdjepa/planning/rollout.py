@@ -2,9 +2,9 @@
 
 All savings are exact up to rounding. The action modulation is computed once per candidate and step, not once per window.
 While the history is still growing, tokens keep their position, so their keys and values are kept. In the last block and in
-the projector only the newest token is computed, because nothing reads the others; the oldest token attends to itself alone
-and needs no query. Batch norm in eval mode is a linear map and is folded into its neighbour, "1 +" of the scales into a
-bias. With a few dozen candidates a third of the time is spent between the matrix products, so arrays are flat (rows, width)
+the projector only the newest token is computed, because nothing reads the others. The oldest token attends only to itself
+and needs no query. Batch norm in eval mode is a linear map and is folded into its neighbour, the "1 +" of the scales into a
+bias. With a few dozen candidates, a third of the time is spent between the matrix products, so arrays are flat (rows, width)
 and modules are unpacked once. Rows are ordered by time first, so that the candidates of one step lie side by side.
 """
 
@@ -16,7 +16,7 @@ from tdjepa.model.world_model import WorldModel
 
 
 class Rollout:
-    """A model's weights laid out for planning; valid as long as the weights do not change."""
+    """A model's weights, laid out for planning; valid until the weights change."""
 
     @torch.no_grad()
     def __init__(self, model: WorldModel):
@@ -69,12 +69,6 @@ class Rollout:
         first, first_bias, last, last_bias = self.leave
         y = F.layer_norm(x, x.shape[1:], *self.norm)
         return F.linear(F.gelu(F.linear(y, first, first_bias)), last, last_bias)
-
-
-def rollout(model: WorldModel, z: torch.Tensor, past: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """One rollout of `Rollout`, candidates first. -> (N, H, D)"""
-    with torch.inference_mode():
-        return Rollout(model)(z, past, candidates).transpose(0, 1)
 
 
 def _modulation(blocks) -> tuple[torch.Tensor, torch.Tensor]:
@@ -134,6 +128,6 @@ def _norm(norm, plain, x, shift, scale):
 
 
 def _attend(q, keys, values):
-    """A query (N, heads, D) against at most `history` keys (t, N, heads, D): too few for a fused kernel to pay. -> (N, inner)"""
+    """A query (N, heads, D) against at most `history` keys (t, N, heads, D), too few for a fused kernel. -> (N, inner)"""
     weights = (q * keys).sum(-1, keepdim=True).softmax(0)  # (t, N, heads, 1)
     return (weights * values).sum(0).flatten(1)

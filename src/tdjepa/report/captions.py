@@ -12,8 +12,10 @@ import yaml
 from tdjepa.base.errors import UserError
 from tdjepa.config.params import Params
 from tdjepa.evidence import published
+from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import COSTS, ENVS, SOLVERS, method_label
 from tdjepa.report.phrases import count, count_range, plan_seeds_text
+from tdjepa.report.table import RULE, Table
 
 
 def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
@@ -46,25 +48,18 @@ def swept_text(params: Params, sweep: str, what: str) -> str:
     planned = params.evaluate.sweeps.get(sweep)
     if planned is None:
         return ""
-    seeds = [(planned.train_seeds, params.train_seeds), (planned.plan_seeds, params.evaluate.plan_seeds)]
-    if all(first >= len(known) for first, known in seeds):
-        return ""
-    train, plan = (min(first, len(known)) for first, known in seeds)
-    return f"{what}: {count(train, 'training seed')}, {count(plan, 'plan seed')}."
+    usual = len(params.train_seeds), len(params.evaluate.plan_seeds)
+    train, plan = min(planned.train_seeds, usual[0]), min(planned.plan_seeds, usual[1])
+    return "" if (train, plan) == usual else f"{what}: {count(train, 'training seed')}, {count(plan, 'plan seed')}."
 
 
-def protocol_text(params: Params, env: str) -> str:
-    """Solver and success criterion of an environment of the run."""
-    from tdjepa.envs import base
-
-    p, planner = params.evaluate.protocol[env], params.evaluate.planner
-    try:
-        success = f"; success: {base.make(env).success_text} ({params.evaluate.budget} steps)"
-    except UserError:  # planned, but this version cannot run it
-        success = ""
+def protocol_text(found: Inputs, env: str) -> str:
+    """Solver and success criterion of an environment of the run; the criterion is what the card of its episodes says."""
+    e, criterion = found.params.evaluate, found.cards.get(env, {}).get("success_criterion")
+    p, success = e.protocol[env], f"; success: {criterion} ({e.budget} steps)" if criterion else ""
     return (
         f"{ENVS[env]}: {SOLVERS.get(p.solver, p.solver)}, {count(p.refinements, 'refinement')} of "
-        f"{p.planner.get('candidates', planner.candidates)} candidates, w = {p.w:g}{success}."
+        f"{p.planner.get('candidates', e.planner.candidates)} candidates, w = {p.w:g}{success}."
     )
 
 
@@ -77,50 +72,36 @@ def deployed_text(params: Params) -> str:
     return ", ".join(f"{COSTS[cost]} on {' and '.join(names)}" for cost, names in by_cost.items())
 
 
-def protocols_text(params: Params) -> str:
-    return " ".join(protocol_text(params, env) for env in params.envs)
-
-
-class _Values(dict):
-    """Caption values; the ones that cost something are made when a caption asks for them."""
-
-    def __init__(self, params: Params, **more):
-        p = params
-        known = dict(
-            scale=p.scale,
-            level=f"{100 * p.judge.level:g} %",
-            deployed=deployed_text(p),
-            seeds=seeds_text(p),
-            key=key_text(p),
-            train_seeds=count(len(p.train_seeds), "training seed"),
-            plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
-            plan_seeds_of_all=plan_seeds_text(p),
-            episodes=p.evaluate.episodes,
-            manifest=p.evaluate.manifest,
-            goal_offset=p.mine.goal_offset,
-            pairs=p.mine.pairs,
-            probe_frames=f"{p.diagnose.probe_frames:,}",
-            near_end=p.mine.near_end,
-            far_end=p.mine.far_end,
-            tdjepa=method_label(p, "tdjepa"),
-        )
-        super().__init__(known | more)
-        self.params = p
-
-    def __missing__(self, key: str) -> str:
-        if key == "protocols":
-            return protocols_text(self.params)
-        raise KeyError(key)
-
-
 @cache
-def _captions() -> dict[str, str]:
+def texts() -> dict:
+    """The whole of captions.yaml."""
     return yaml.safe_load(files("tdjepa.report").joinpath("captions.yaml").read_text())
 
 
-def caption(params: Params, name: str, **more) -> str:
+def caption(found: Inputs, name: str, **more) -> str:
     """The caption of a table, its numbers filled in from the parameters."""
+    p = found.params
+    values = dict(
+        p=p,
+        level=f"{100 * p.judge.level:g} %",
+        deployed=deployed_text(p),
+        protocols=" ".join(protocol_text(found, env) for env in p.envs),
+        seeds=seeds_text(p),
+        key=key_text(p),
+        train_seeds=count(len(p.train_seeds), "training seed"),
+        plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
+        plan_seeds_of_all=plan_seeds_text(p),
+        tdjepa=method_label(p, "tdjepa"),
+    )
     try:
-        return _captions()[name].format_map(_Values(params, **more)).strip()
+        return texts()[name].format_map(values | more).strip()
     except KeyError as error:
         raise UserError(f"captions.yaml: {name}: there is nothing called {error} to fill in") from None
+
+
+def captioned(
+    found: Inputs, name: str, head: list[str], body: list, left: int = 1, widths: Mapping | None = None, **values
+) -> Table:
+    """A table over both columns of the page with its caption; a rule at the end of its body is left out."""
+    body = body[:-1] if body and body[-1] is RULE else body
+    return Table(name, caption(found, name, **values), head, body, True, left, widths or {})

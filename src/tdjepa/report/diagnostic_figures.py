@@ -6,29 +6,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tdjepa.evidence import alignment, published
+from tdjepa.report import style
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, main_methods, method_label
-from tdjepa.report.style import (
-    COLUMN,
-    ENV_LOOK,
-    GREY,
-    MATH,
-    PAGE,
-    env_panels,
-    envs_with,
-    grid,
-    look,
-    not_run,
-    shared_legend,
-)
+from tdjepa.report.style import COLUMN, ENV_LOOK, GREY, MATH, PAGE, look, not_run, shared_legend
 
 
 def alignment_scatter(inputs: Inputs) -> Figure:
     """Cost against step gap on held-out pairs, as the paper's Figure 1: LeWM's l2 beside TD-JEPA's d_psi. In the corner: what
     is published."""
-    envs = envs_with(inputs.pairs, inputs)
+    envs = style.envs_with(inputs.pairs, inputs)
     in_a_row = min(2, len(envs))  # environments, of two panels each
-    figure, axes = grid(-(-len(envs) // in_a_row), 2 * in_a_row, in_a_row * PAGE / 2, 1.2)
+    figure, axes = style.grid(-(-len(envs) // in_a_row), 2 * in_a_row, in_a_row * PAGE / 2, 1.2)
     panels = list(axes.flat)
     for k, env in enumerate(envs):
         for ax, (method, measure) in zip(panels[2 * k :], (("lewm", "l2"), ("tdjepa", "d_psi")), strict=False):
@@ -64,7 +53,7 @@ def calibration(inputs: Inputs) -> Figure:
     """Mean d_psi of TD-JEPA for each step gap against the gap itself in model steps, as the paper's Figure 6; bars: std."""
     p = inputs.params
     known = inputs.pairs[inputs.pairs["method"] == "tdjepa"].dropna(subset=["d_psi"])
-    figure, axes = grid(1, 1, COLUMN, 1.7)
+    figure, axes = style.grid(1, 1, COLUMN, 1.7)
     ax, gaps = axes[0, 0], np.array([1, p.mine.goal_offset])
     ax.plot(gaps, gaps / p.mine.frameskip, color=GREY, lw=1.6, label=rf"$\tau$ / {p.mine.frameskip}")
     if known.empty:
@@ -87,7 +76,7 @@ def aliasing(inputs: Inputs) -> Figure:
     p = inputs.params
     found = [a for a in inputs.aliasing if a["method"] in main_methods(p)]
     envs = [env for env in ENVS if any(a["env"] == env for a in found)]
-    figure, panels = env_panels(envs or [p.envs[0]], 1.45)
+    figure, panels = style.env_panels(envs or [p.envs[0]], 1.45)
     for env, ax in panels:
         of_env = [a for a in found if a["env"] == env]
         if not of_env:
@@ -110,8 +99,8 @@ def training(inputs: Inputs) -> Figure:
     """Loss and effective rank of the latents by epoch, one line a training: did all converge, did any collapse?"""
     p, curves = inputs.params, inputs.curves
     curves = curves[curves["method"].isin(main_methods(p))]
-    envs = envs_with(curves, inputs)
-    figure, axes = grid(2, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.05)
+    envs = style.envs_with(curves, inputs)
+    figure, axes = style.grid(2, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.05)
     for env, column in zip(envs, axes.T, strict=True):
         column[0].set_title(ENVS[env])
         column[0].tick_params(labelbottom=False)  # the panel below has the same epochs

@@ -2,12 +2,11 @@
 pairs, is the true state in the latent?"""
 
 from tdjepa.config import runs
-from tdjepa.config.runs import diagnosed_epochs
 from tdjepa.evidence import published
 from tdjepa.evidence.columns import SPLITS
-from tdjepa.report.captions import caption
-from tdjepa.report.inputs import Inputs
-from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, cost_text, method_label, methods, planned_cost
+from tdjepa.report.captions import captioned
+from tdjepa.report.inputs import Inputs, mean
+from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, cost_text, method_label, methods
 from tdjepa.report.phrases import mean_std, number, partial, rank_text
 from tdjepa.report.table import RULE, Table, Traced
 
@@ -27,101 +26,82 @@ def rank_split(inputs: Inputs) -> Table:
                 values = [rank_text((v["mean"], v["std"], 3)) for v in (printed[split]["d_psi"], printed[split]["l2"])]
                 body.append([ENVS[env], f"{names[split]}, published", *values, "–"])
     head = ["Environment", "Pairs", *(f"{method_label(p, m)}, {COSTS[cost]}" for m, cost in columns)]
-    return Table("rank_split", caption(p, "rank_split"), head, body, True, left=2)
+    return captioned(inputs, "rank_split", head, body, left=2)
 
 
 def phases(inputs: Inputs) -> Table:
     """The paper's Table 7: failures before and after contact."""
-    source, p = published.load()["phases"], inputs.params
-    env, d = source["env"], inputs.params.render.digits
+    source, d = published.load()["phases"], inputs.params.render.digits
+    env, body = source["env"], []
     found = {(f["env"], f["method"], f["cost"]): f for f in inputs.stats["phases"]}
-    body = []
     for cost in COSTS:
-        ours = found.get((env, "tdjepa", cost))
-        mark = "†" if ours and (ours.get("n_missing") or _partial(inputs, env, cost)) else ""
-        row = [cost_text(p, cost)]
+        ours, cell = found.get((env, "tdjepa", cost)), inputs.cell(env, "tdjepa", cost)
+        mark = "†" if ours and ours.get("n_missing") else _mark(inputs, cell)
+        row = [cost_text(inputs.params, cost)]
         for phase in ("before", "after"):
-            values = None if ours is None else [v for v in (ours[phase], ours[f"{phase}_std"]) if v is not None]
-            text = NOT_RUN if ours is None else mean_std(values, d) + mark
-            row += [mean_std(source[cost][phase]), _traced(text, inputs.cell(env, "tdjepa", cost))]
+            values = ours and [v for v in (ours[phase], ours[f"{phase}_std"]) if v is not None]
+            row += [mean_std(source[cost][phase]), _traced(mean_std(values, d) + mark, cell) if ours else NOT_RUN]
         body.append(row)
-    text = caption(p, "phases", env=ENVS[env], place=source["place"])
     head = ["Plan cost", "Before contact, published", "reproduced", "After contact, published", "reproduced"]
-    return Table("phases", text, head, body, wide=True)
+    return captioned(inputs, "phases", head, body, env=ENVS[env], place=source["place"])
 
 
-def _partial(inputs: Inputs, env: str, cost: str) -> bool:
-    """Whether the rows that a diagnostic of TD-JEPA's planning is made of are fewer than planned."""
-    cell = inputs.cell(env, "tdjepa", cost)
-    return cell is not None and partial(inputs.params, cell)
+def _mark(inputs: Inputs, *cells: dict | None) -> str:
+    """Whether the rows that a diagnostic of planning is made of are fewer than planned."""
+    return "†" if any(cell is not None and partial(inputs.params, cell) for cell in cells) else ""
 
 
 def geometry(inputs: Inputs) -> Table:
     """The paper's Table 8: success by the distance at the start."""
-    source, p = published.load()["geometry"], inputs.params
-    env, d = source["env"], inputs.params.render.digits
+    source, d = published.load()["geometry"], inputs.params.render.digits
+    env, body = source["env"], []
     found = {(g["env"], g["method"], g["cost"], g["stratum"]): g["mean"] for g in inputs.stats["geometry"]}
-    names = {"all": "all", "close": "close", "far": "far"}
-    marks = {cost: "†" if _partial(inputs, env, cost) else "" for cost in COSTS}
-    marks["gap"] = marks["l2"] or marks["d_psi"]
-    body = []
-    for stratum, label in names.items():
-        printed = source[stratum]
+    cells = {cost: [inputs.cell(env, "tdjepa", cost)] for cost in COSTS}
+    cells["gap"] = cells["l2"] + cells["d_psi"]
+    for stratum in ("all", "close", "far"):
+        printed = {cost: source[stratum][cost] for cost in COSTS}
         ours = {cost: found.get((env, "tdjepa", cost, stratum)) for cost in COSTS}
-        ours["gap"] = None if None in (ours["l2"], ours["d_psi"]) else ours["l2"] - ours["d_psi"]
-        cells = {cost: [inputs.cell(env, "tdjepa", cost)] for cost in COSTS}
-        cells["gap"] = cells["l2"] + cells["d_psi"]
+        for values in (printed, ours):
+            values["gap"] = None if None in (values["l2"], values["d_psi"]) else values["l2"] - values["d_psi"]
+        body.append([f"{stratum}, published", *(number(value, 1) for value in printed.values())])
         texts = [
-            NOT_RUN if value is None else _traced(number(value, d) + marks[name], *cells[name])
+            NOT_RUN if value is None else _traced(number(value, d) + _mark(inputs, *cells[name]), *cells[name])
             for name, value in ours.items()
         ]
-        body.append(
-            [
-                f"{label}, published",
-                *(number(printed[c], 1) for c in COSTS),
-                number(printed["l2"] - printed["d_psi"], 1),
-            ]
-        )
-        body.append([f"{label}, reproduced", *texts])
-        body.append(RULE)
+        body += [[f"{stratum}, reproduced", *texts], RULE]
     median = inputs.stats["median_start_distance"]
     values = {"env": ENVS[env], "place": source["place"], "published_median": f"{source['median_px']:g}"}
-    text = caption(p, "geometry", median=NOT_RUN if median is None else number(median, 1), **values)
-    head = ["Starts", *(cost_text(p, cost) for cost in COSTS), "ℓ₂ − d_ψ"]
-    return Table("geometry", text, head, body[:-1], wide=True)
+    values["median"] = NOT_RUN if median is None else number(median, 1)
+    head = ["Starts", *(cost_text(inputs.params, cost) for cost in COSTS), "ℓ₂ − d_ψ"]
+    return captioned(inputs, "geometry", head, body, **values)
 
 
 def _traced(text: str, *cells: dict | None) -> str:
     """The text, standing for the cells whose rows it was counted in."""
-    return text if text == NOT_RUN or None in cells else Traced(text, *(cell["id"] for cell in cells))
+    return text if None in cells else Traced(text, *(cell["id"] for cell in cells))
 
 
 def rank_epochs(inputs: Inputs) -> Table:
     """How early in a training each cost ranks by time."""
-    p, epochs = inputs.params, diagnosed_epochs(inputs.params)
-    body = []
+    p, epochs, body = inputs.params, runs.diagnosed_epochs(inputs.params), []
     for env in p.envs:
         for m in [m for m in methods(p) if m in runs.methods_in(p, env) and runs.is_diagnosed(p, m)]:
             for cost in ("d_psi", "l2"):
                 found = [inputs.rank(env, m, cost, epoch=epoch) for epoch in epochs]
                 if any(found) or cost in p.methods[m].costs:
-                    few = [rho is not None and rho[2] < len(p.train_seeds) for rho in found]
-                    texts = [
-                        NOT_RUN if rho is None else number(rho[0], 3) + "†" * f
-                        for rho, f in zip(found, few, strict=True)
-                    ]
+                    means = [rho and (rho[0], None, rho[2]) for rho in found]
+                    texts = [rank_text(rho, len(p.train_seeds)) for rho in means]
                     body.append([ENVS[env], f"{method_label(p, m)}, {COSTS[cost]}", *texts])
         body.append(RULE)
     head = ["Environment", "Method, cost", *(f"epoch {epoch}" for epoch in epochs)]
-    return Table("rank_epochs", caption(p, "rank_epochs"), head, body[:-1], True, left=2)
+    return captioned(inputs, "rank_epochs", head, body, left=2)
 
 
 def disagreement(inputs: Inputs) -> Table:
     """Do two plan costs, or two methods, solve the same pairs?"""
-    p, d = inputs.params, inputs.params.render.digits
-    body = []
+    p, body = inputs.params, []
     for env in p.envs:
-        planned = [("tdjepa", planned_cost(p, env, "tdjepa")), ("lewm", planned_cost(p, env, "lewm"))]
+        planned = [(m, runs.planned_cost(p, env, m)) for m in ("tdjepa", "lewm")]
         for sides in ([("tdjepa", "d_psi"), ("tdjepa", "l2")], planned):
             found = inputs.comparison(*(inputs.cell(env, m, cost) for m, cost in sides))
             names = [f"{method_label(p, m)}, {cost_text(p, cost)}" for m, cost in sides]
@@ -130,10 +110,10 @@ def disagreement(inputs: Inputs) -> Table:
                 body.append([ENVS[env], *names, *[NOT_RUN] * 4, "–"])
                 continue
             n = sum(outcomes)
-            shares = [Traced(number(100 * k / n, d), found["a"], found["b"]) for k in outcomes]
+            shares = [Traced(number(100 * k / n, p.render.digits), found["a"], found["b"]) for k in outcomes]
             body.append([ENVS[env], *names, *shares, f"{n:,}"])
     head = ["Environment", "A", "B", "Both", "Only A", "Only B", "Neither", "Episodes"]
-    return Table("disagreement", caption(p, "disagreement"), head, body, True, left=3)
+    return captioned(inputs, "disagreement", head, body, left=3)
 
 
 def probe(inputs: Inputs) -> Table:
@@ -147,21 +127,20 @@ def probe(inputs: Inputs) -> Table:
             continue
         first = of_env[0]["quantities"]
         where = f"{ENVS[env]}: {', '.join(q['quantity'] + ' ' + q['unit'] for q in first)}"
-        mean, last = _errors(of_env, lambda q: q["mean"]), len(first[0]["ahead"]) - 1
+        always, last = _errors(of_env, lambda q: q["mean"]), len(first[0]["ahead"]) - 1
         still = [_errors(of_env, lambda q, k=k: q["still"][k]) for k in (0, last)]
-        body += [[where, "Always the mean", mean, mean, mean, mean], [where, "Nothing moves", "–", "–", *still]]
+        body += [[where, "Always the mean", *[always] * 4], [where, "Nothing moves", "–", "–", *still]]
         for m in [m for m in methods(p) if any(found["method"] == m for found in of_env)]:
-            runs = [found for found in of_env if found["method"] == m]
-            seen = [_errors(runs, lambda q, kind=kind: q[kind]) for kind in ("linear", "kernel")]
-            ahead = [_errors(runs, lambda q, k=k: q["ahead"][k]) for k in (0, last)]
+            trained = [found for found in of_env if found["method"] == m]
+            seen = [_errors(trained, lambda q, kind=kind: q[kind]) for kind in ("linear", "kernel")]
+            ahead = [_errors(trained, lambda q, k=k: q["ahead"][k]) for k in (0, last)]
             body.append([where, method_label(p, m), *seen, *ahead])
         body.append(RULE)
     head = ["Quantities", "Method", "Seen, linear", "Seen, kernel", "1 imagined step", f"{horizon} imagined steps"]
-    return Table("probe", caption(p, "probe"), head, body[:-1], True, left=2)
+    return captioned(inputs, "probe", head, body, left=2)
 
 
-def _errors(runs: list[dict], pick) -> str:
+def _errors(trained: list[dict], pick) -> str:
     """Each quantity's error, mean over the trainings, to three significant digits: 23.1 / 30.5 / 0.41"""
-    by_run = [[pick(quantity) for quantity in run["quantities"]] for run in runs]
-    means = [sum(values) / len(values) for values in zip(*by_run, strict=True)]
-    return " / ".join(f"{value:.3g}" for value in means)
+    by_training = [[pick(quantity) for quantity in found["quantities"]] for found in trained]
+    return " / ".join(f"{mean(values):.3g}" for values in zip(*by_training, strict=True))

@@ -1,15 +1,13 @@
 """Tables that the paper does not have: floors, the spread of trainings, the leak of a random split, data, verdicts."""
 
-from tdjepa.config.names import LEAKY
+from tdjepa.config import runs
+from tdjepa.config.names import LEAKY, SIMULATOR
 from tdjepa.evidence import published
-from tdjepa.evidence.columns import SIMULATOR
-from tdjepa.report.captions import caption, seeds_text
-from tdjepa.report.inputs import Inputs, seed_means
-from tdjepa.report.labels import ENVS, FLOORS, NOT_RUN, cost_text, method_label, methods, planned_cost
-from tdjepa.report.phrases import difference_text, number, p_text, reproduced_text
+from tdjepa.report.captions import captioned, seeds_text
+from tdjepa.report.inputs import Inputs, seed_means, spread
+from tdjepa.report.labels import ENVS, NOT_RUN, UNTRAINED, cost_text, method_label, methods, methods_run
+from tdjepa.report.phrases import difference_text, effect_text, number, reproduced_text
 from tdjepa.report.table import RULE, Strong, Table, Traced
-
-VERDICT_MARKS = {"reproduced": "+", "contradicted": "×", "inconclusive": "?", NOT_RUN: "–"}
 
 
 def floors(inputs: Inputs) -> Table:
@@ -17,21 +15,19 @@ def floors(inputs: Inputs) -> Table:
     p = inputs.params
     known = published.load()["floors"]["random"]
     body = [["Random actions, published", *(number(known.get(env), 1) for env in ENVS)]]  # as others measured it
-    for m, label in FLOORS.items():
+    for m, label in UNTRAINED.items():
         body.append([label, *(reproduced_text(inputs, inputs.cell(env, m)) for env in ENVS)])
     body.append(RULE)
-    for m in [m for m in methods(p) if m in p.methods_run]:
-        body.append(
-            [method_label(p, m), *(_worth(inputs, inputs.cell(env, m, planned_cost(p, env, m))) for env in ENVS)]
-        )
-    return Table("floors", caption(p, "floors", simulator=_simulated(inputs)), ["Row", *ENVS.values()], body, True)
+    for m in methods_run(p):
+        body.append([method_label(p, m), *(_worth(inputs, inputs.deployed(env, m)) for env in ENVS)])
+    return captioned(inputs, "floors", ["Row", *ENVS.values()], body, simulator=_simulated(inputs))
 
 
 def _simulated(inputs: Inputs) -> str:
     """A simulator is slow, so few pairs: says how many."""
     found = {ENVS[env]: inputs.cell(env, SIMULATOR) for env in ENVS}
     pairs = ", ".join(f"{cell['n_episodes']} in {name}" for name, cell in found.items() if cell)
-    return f"{FLOORS[SIMULATOR]}: pairs {pairs}. " if pairs else ""
+    return f"{UNTRAINED[SIMULATOR]}: pairs {pairs}. " if pairs else ""
 
 
 def _worth(inputs: Inputs, cell: dict | None) -> str:
@@ -44,21 +40,16 @@ def _worth(inputs: Inputs, cell: dict | None) -> str:
 
 def training_seeds(inputs: Inputs) -> Table:
     """How far trainings differ that differ in nothing but their seed."""
-    p = inputs.params
-    body = []
-    for m in [m for m in methods(p) if m in p.methods_run]:
-        cells = [inputs.cell(env, m, planned_cost(p, env, m)) for env in ENVS]
-        body.append([method_label(p, m), *(_trainings(inputs, cell) for cell in cells)])
+    p, body = inputs.params, []
+    for m in methods_run(p):
+        body.append([method_label(p, m), *(_trainings(inputs, inputs.deployed(env, m)) for env in ENVS)])
     body.append(RULE)
     for cost, means in published.trainings().items():
-        values, d = list(means.values()), p.render.digits
-        mean = sum(values) / len(values)
-        spread = (sum((v - mean) ** 2 for v in values) / (len(values) - 1)) ** 0.5
-        plan = published.cell("push_t", "tdjepa", cost)["std"]
-        text = f"{' '.join(number(v, d) for v in values)} ({spread:.1f}/{plan:.1f})"
+        values, plan = list(means.values()), published.cell("push_t", "tdjepa", cost)["std"]
+        text = f"{' '.join(number(v, p.render.digits) for v in values)} ({spread(values):.1f}/{plan:.1f})"
         label = f"TD-JEPA, {cost_text(p, cost)}, published"
         body.append([label, *(text if env == "push_t" else "–" for env in ENVS)])
-    return Table("training_seeds", caption(p, "training_seeds"), ["Method", *ENVS.values()], body, True)
+    return captioned(inputs, "training_seeds", ["Method", *ENVS.values()], body)
 
 
 def _trainings(inputs: Inputs, cell: dict | None) -> str:
@@ -77,13 +68,13 @@ def three_frames(inputs: Inputs) -> Table:
     sweep, body, cells = p.evaluate.sweeps.get(name), [], []
     for env in sweep.envs if sweep else ():
         for method in [m for m in methods(p) if m in sweep.methods]:
-            cost = planned_cost(p, env, method)
+            cost = runs.planned_cost(p, env, method)
             pair = [inputs.cell(env, method, cost), inputs.swept(env, method, cost=cost, setting=name)]
             label = f"{method_label(p, method)}, {cost_text(p, cost)}"
             body.append([ENVS[env], label, *(reproduced_text(inputs, cell) for cell in pair)])
             cells += [cell for cell in pair if cell]
     head = ["Environment", "Method", "One frame, as published", "Three frames"]
-    return Table(name, caption(p, name, seeds=seeds_text(p, cells)), head, body, True, left=2)
+    return captioned(inputs, name, head, body, left=2, seeds=seeds_text(p, cells))
 
 
 def split_leak(inputs: Inputs) -> Table:
@@ -94,41 +85,44 @@ def split_leak(inputs: Inputs) -> Table:
         for honest, leaky in twins:
             for cost in p.methods[leaky].costs:
                 cells = [inputs.cell(env, m, cost) for m in (honest, leaky)]
-                planned = env in (p.methods[leaky].envs or p.envs)
-                if cells[1] is not None or planned:
+                if cells[1] is not None or env in (p.methods[leaky].envs or p.envs):
                     label = f"{method_label(p, honest)}, {cost_text(p, cost)}"
                     gain = difference_text(inputs, inputs.comparison(cells[1], cells[0]))
                     body.append([ENVS[env], label, *(reproduced_text(inputs, cell) for cell in cells), gain])
     head = ["Environment", "Method", "Leak-free", "Leaky: test episodes trained on", "Leak's gain"]
-    return Table("split_leak", caption(p, "split_leak"), head, body, True, left=2)
+    return captioned(inputs, "split_leak", head, body, left=2)
 
 
 def data(inputs: Inputs) -> Table:
     """What is in the data sets, from their cards."""
-    p, d = inputs.params, inputs.params.render.digits
+    d = inputs.params.render.digits
+
+    def percent(share: float | None) -> str:
+        return number(None if share is None else 100 * share, d)
+
+    def numbers(*values: float) -> str:
+        return ", ".join(number(value, 2) for value in values)
+
     lines = {
         "Episodes": lambda c: f"{c['episodes']:,}",
         "Frames": lambda c: f"{c['rows']:,}",
         "Episode length (least, mean, most)": lambda c: (
             f"{c['length_min']}, {number(c['length_mean'], d)}, {c['length_max']}"
         ),
-        "Demonstrations that succeed (%)": lambda c: number(100 * c["success_share"], d),
-        "Pairs solved at the start (%)": lambda c: number(
-            None if c["trivial_share"] is None else 100 * c["trivial_share"], d
-        ),
-        "Action mean": lambda c: ", ".join(number(v, 2) for v in c["action_mean"]),
-        "Action std": lambda c: ", ".join(number(v, 2) for v in c["action_std"]),
-        "Action autocorrelation, lag 1": lambda c: number(c["action_autocorrelation"][0], 2),
+        "Demonstrations that succeed (%)": lambda c: percent(c["success_share"]),
+        "Pairs solved at the start (%)": lambda c: percent(c["trivial_share"]),
+        "Action mean": lambda c: numbers(*c["action_mean"]),
+        "Action std": lambda c: numbers(*c["action_std"]),
+        "Action autocorrelation, lag 1": lambda c: numbers(c["action_autocorrelation"][0]),
         "Image side (px)": lambda c: str(c["image_size"]),
         "Renderer against the library's (of 255; mean, most)": lambda c: (
-            f"{number(c['renderer_difference']['mean'], 2)}, {number(c['renderer_difference']['max'], 0)}"
+            f"{numbers(c['renderer_difference']['mean'])}, {number(c['renderer_difference']['max'], 0)}"
         ),
         "sha256 (first 12)": lambda c: c["sha256"][:12],
     }
-    body = []
-    for label, text in lines.items():
-        body.append([label, *(_card_text(inputs.cards.get(env), text) for env in ENVS)])
-    return Table("data", caption(p, "data"), ["Property", *ENVS.values()], body, wide=True)
+    cards = [inputs.cards.get(env) for env in ENVS]
+    body = [[label, *(_card_text(card, text) for card in cards)] for label, text in lines.items()]
+    return captioned(inputs, "data", ["Property", *ENVS.values()], body)
 
 
 def _card_text(card: dict | None, text) -> str:
@@ -142,26 +136,14 @@ def _card_text(card: dict | None, text) -> str:
 
 def claims(inputs: Inputs) -> Table:
     """The ledger with its verdicts."""
-    p = inputs.params
     body = []
     for i, claim in enumerate(inputs.claims, 1):
         verdicts = [claim["paper"]["verdict"], claim["ours"]["verdict"]]
         texts = [Strong(v) if v in ("reproduced", "contradicted") else v for v in verdicts]
         said = f"{claim['claim'].removesuffix('.')} ({claim['place'].replace('section ', '§')})."
-        body.append([str(i), said, *texts, effect_text(claim, p.render.digits)])
+        effect = effect_text(claim["ours"], inputs.params.render.digits, claim.get("unit", "points"))
+        body.append([str(i), said, *texts, effect or "–"])
     if not body:
         body = [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim (place)", "Its protocol", "Ours", "Effect, ours"]
-    return Table("claims", caption(p, "claims"), head, body, True, left=5, widths={1: 0.495})
-
-
-def effect_text(claim: dict, digits: int) -> str:
-    """Effect, interval and p of the test that decides a claim under our protocol."""
-    ours = claim["ours"]
-    if ours["effect"] is None:
-        return "–"
-    digits = digits if claim.get("unit", "points") == "points" else 3
-    low, high = number(ours["low"], digits), number(ours["high"], digits)
-    p = "" if ours.get("p_holm") is None else f", p {p_text(ours['p_holm'])}"
-    note = f", {ours['note']}" if ours.get("note") else ""
-    return f"{number(ours['effect'], digits)} [{low}, {high}]{p}{note}"
+    return captioned(inputs, "claims", head, body, left=5, widths={1: 0.495})

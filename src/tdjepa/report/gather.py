@@ -1,38 +1,48 @@
-"""`tdjepa render`: gather whatever has been run of a scale and render it; what has not been run is shown as such."""
+"""`tdjepa render`: gather whatever has been run of a scale and render it; what has not been run is shown as such.
 
+Tables, figures and numbers are jobs of their own, so that a changed caption draws no figure; each imports only what it needs.
+"""
+
+import importlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.params import Params
+from tdjepa.evidence.guard import require_folder, require_rows
+from tdjepa.report import inputs
+from tdjepa.report.inputs import Inputs
 from tdjepa.steps.paths import card, path
+
+PARTS = {"tables": ("tables",), "figures": ("figures",), "numbers": ("numbers.tex", "summary.md")}
 
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
-    from tdjepa.report.render import PARTS, render
+    out, found = Path(out or path("report", params.scale)), files(params)
+    require_rows(found["rows"], params.scale)
+    require_folder(out)
+    parts = (only,) if only else tuple(PARTS)
+    render(inputs.read(params, **found), out, parts)
+    places = {part: out / PARTS[part][0] for part in parts}
+    return places if only else {**places, "summary": out / "summary.md"}
 
-    out = out or Path(path("report", params.scale))
-    render(**inputs(params), params=params, out=out, parts=(only,) if only else PARTS)
-    places = {
-        "tables": out / "tables",
-        "figures": out / "figures",
-        "numbers": out / "numbers.tex",
-        "summary": out / "summary.md",
-    }
-    return {only: places[only]} if only else places
+
+def render(found: Inputs, out: Path, parts: Sequence[str] = tuple(PARTS)) -> None:
+    """Write everything under `out`. Any input may be missing."""
+    for part in parts:  # by name: the workflow reads imports to know which sources a part depends on
+        importlib.import_module(f"tdjepa.report.{part}").write(found, Path(out))
 
 
 def show(params: Params) -> None:
     """`tdjepa summary`: the one-screen summary of a scale, from what lies in its folders now."""
-    from tdjepa.report import inputs as reader
     from tdjepa.report import summary
 
-    print(summary.terminal(reader.read(**inputs(params), params=params), Path(path("report", params.scale))), end="")
-    pdf = Path(path("paper", params.scale))
-    print(f"paper    {pdf if pdf.exists() else 'not built yet'}")
-    page = Path(path("page", params.scale))
-    print(f"page     {page if page.exists() else 'not built yet'}")
+    print(summary.terminal(inputs.read(params, **files(params)), Path(path("report", params.scale))), end="")
+    for name in ("paper", "page"):
+        file = Path(path(name, params.scale))
+        print(f"{name:<8} {file if file.exists() else 'not built yet'}")
 
 
 def update_readme(params: Params, readme: Path) -> None:
@@ -57,8 +67,8 @@ def around(file: Path, mark: str) -> tuple[str, str]:
     return head + begin, end + rest.split(end, 1)[1]
 
 
-def inputs(p: Params) -> dict:
-    """The files of this scale that exist, by the names that `render` gives them."""
+def files(p: Params) -> dict:
+    """The files of this scale that exist, by the names that `inputs.read` gives them."""
 
     def there(kind: str, jobs: str) -> list[Path]:
         found = [Path(path(kind, p.scale, **job)) for job in runs.jobs(p, jobs)]
@@ -76,9 +86,9 @@ def inputs(p: Params) -> dict:
     return {
         "stats": Path(path("evidence/stats.json", p.scale)),
         "claims": Path(path("evidence/claims.json", p.scale)),
-        "rows": [*there("rows", "trainings"), *(file for file in floors if file.exists()), *swept],
+        "rows": [*there("rows", "trainings"), *filter(Path.exists, floors), *swept],
         "pairs": there("pairs", "diagnosed"),
-        "cards": [file for file in cards if file.exists()],
+        "cards": list(filter(Path.exists, cards)),
         "curves": there("curve", "trainings"),
         "probes": there("probe", "diagnosed"),
         "aliasing": there("aliasing", "diagnosed"),

@@ -11,13 +11,18 @@ from pathlib import Path
 
 from tdjepa.base.artefacts import read_json
 from tdjepa.base.errors import UserError
+from tdjepa.config.names import MAIN
 from tdjepa.config.params import Params
+from tdjepa.config.runs import planned_cost
+from tdjepa.evidence import ledger
+from tdjepa.evidence.columns import UNTRAINED
+from tdjepa.evidence.guard import require_keys
 from tdjepa.evidence.select import select
-from tdjepa.report.labels import FLOORS
 
+TRAINING = ["env", "method", "train_seed"]
 CURVE_COLUMNS = ["epoch", "loss", "effective_rank"]
-ALIASING_KEYS = ["env", "method", "train_seed", "patch", "shift_px", "change", "ratio_one_patch"]
-PROBE_KEYS = ["env", "method", "train_seed", "epoch", "frames", "quantities"]
+ALIASING_KEYS = [*TRAINING, "patch", "shift_px", "change", "ratio_one_patch"]
+PROBE_KEYS = [*TRAINING, "epoch", "frames", "quantities"]
 EMPTY = {"cells": [], "comparisons": [], "phases": [], "geometry": [], "ranks": [], "median_start_distance": None}
 
 
@@ -48,104 +53,97 @@ class Inputs:
         import pandas as pd
 
         frames = [_read_curve(Path(path)) for path in self.files.get("curves", ())]
-        columns = ["env", "method", "train_seed", *CURVE_COLUMNS]
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in columns})
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*TRAINING, *CURVE_COLUMNS])
 
     @functools.cached_property
     def _by_pair(self) -> dict:
         return {(c["a"], c["b"]): c for c in self.stats["comparisons"]}
 
-    def cell(self, env: str, method: str, cost: str = "", epoch: int | None = None) -> dict | None:
-        """The cell under the environment's protocol, at the last epoch unless told otherwise; None when not run."""
-        if method in FLOORS:
+    def cell(self, env: str, method: str, cost: str = "") -> dict | None:
+        """The cell under the environment's protocol at the last epoch; None when not run."""
+        if method in UNTRAINED:
             return select(self.stats["cells"], env, method)
-        protocol = self.params.evaluate.protocol.get(env)
-        if protocol is None:
-            return None
-        wanted = {"cost": cost, "solver": protocol.solver, "w": protocol.w, "setting": "main"}
-        return select(self.stats["cells"], env, method, **wanted, **({} if epoch is None else {"epoch": epoch}))
+        p = self.params.evaluate.protocol.get(env)
+        return p and select(self.stats["cells"], env, method, cost=cost, solver=p.solver, w=p.w, setting=MAIN)
+
+    def deployed(self, env: str, method: str) -> dict | None:
+        """The cell with the one cost that the method plans with."""
+        return self.cell(env, method, planned_cost(self.params, env, method))
 
     def swept(self, env: str, method: str, **wanted) -> dict | None:
         """The cell with these planner settings, of the protocol or of any sweep; None when not run."""
         return select(self.stats["cells"], env, method, **wanted)
 
-    def rank(
-        self,
-        env: str,
-        method: str,
-        measure: str,
-        split: str = "all",
-        train_seed: int | None = None,
-        epoch: int | None = None,
-    ):
+    def rank(self, env: str, method: str, measure: str, split: str = "all", epoch: int | None = None, **more):
         """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run.
 
-        Of the last checkpoint, unless told otherwise.
+        Of the last checkpoint, unless told otherwise; `train_seed` picks one training.
         """
-        wanted = {"env": env, "method": method, "measure": measure, "split": split}
-        wanted |= {} if train_seed is None else {"train_seed": train_seed}
+        wanted = {"env": env, "method": method, "measure": measure, "split": split, **more}
         found = [r for r in self.stats["ranks"] if all(r[key] == value for key, value in wanted.items())]
-        if not found:
-            return None
-        epoch = max(r.get("epoch", 0) for r in found) if epoch is None else epoch
+        epoch = max((r.get("epoch", 0) for r in found), default=0) if epoch is None else epoch
         rho = [r["rho"] for r in found if r.get("epoch", 0) == epoch]
-        if not rho:
-            return None
-        mean = sum(rho) / len(rho)
-        spread = (sum((r - mean) ** 2 for r in rho) / (len(rho) - 1)) ** 0.5 if len(rho) > 1 else None
-        return mean, spread, len(rho)
+        return (mean(rho), spread(rho), len(rho)) if rho else None
 
     def comparison(self, a: dict | None, b: dict | None) -> dict | None:
         """The comparison of two cells as a - b, whichever way round it was judged; None when not run."""
         if a is None or b is None:
             return None
-        found = self._by_pair.get((a["id"], b["id"]))
-        if found:
+        if found := self._by_pair.get((a["id"], b["id"])):
             return found
         found = self._by_pair.get((b["id"], a["id"]))
         if found is None:
             return None
-        t = None if found["t"] is None else -found["t"]
-        turned = {"difference": -found["difference"], "low": -found["high"], "high": -found["low"], "t": t}
+        turned = {"difference": -found["difference"], "low": -found["high"], "high": -found["low"]}
+        turned["t"] = None if found["t"] is None else -found["t"]
         if found.get("outcomes"):
             both, only_b, only_a, neither = found["outcomes"]
             turned["outcomes"] = [both, only_a, only_b, neither]
         return {**found, **turned, "a": a["id"], "b": b["id"]}
 
 
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """Sample standard deviation; None of a single value."""
+    if len(values) < 2:
+        return None
+    return (sum((value - mean(values)) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+
+
 def seed_means(cell: dict) -> dict[int, float]:
     """Percent of each training seed over its plan seeds."""
-    out = {}
-    for seed, rates in zip(cell["train_seeds"], cell["rates"], strict=True):
-        known = [rate for rate in rates if rate is not None]
-        if known:
-            out[seed] = sum(known) / len(known)
-    return out
+    known = {
+        seed: [rate for rate in rates if rate is not None]
+        for seed, rates in zip(cell["train_seeds"], cell["rates"], strict=True)
+    }
+    return {seed: mean(rates) for seed, rates in known.items() if rates}
 
 
 def read(
-    stats: Path | None,
-    rows: Sequence[Path],
-    pairs: Sequence[Path],
-    cards: Sequence[Path],
-    curves: Sequence[Path],
-    aliasing: Sequence[Path],
     params: Params,
+    stats: Path | None = None,
     claims: Path | None = None,
+    cards: Sequence[Path] = (),
+    aliasing: Sequence[Path] = (),
     probes: Sequence[Path] = (),
+    **files: Sequence[Path],
 ) -> Inputs:
-    """Lists may be empty, `stats` and `claims` may be absent."""
+    """`files` are rows, pairs and curves. Any of all these may be absent."""
     judged = read_json(stats) if stats and Path(stats).exists() else EMPTY
     if not {"cells", "comparisons"} <= set(judged):
         raise UserError(f"{stats}: no cells and comparisons in it; make it with `tdjepa judge`")
+    shifted = [_read_keys(path, ALIASING_KEYS) for path in aliasing]
     return Inputs(
         params=params,
         stats={**EMPTY, **judged},
         cards={card["env"]: card for card in (_read_keys(path, ["env", "episodes"]) for path in cards)},
-        aliasing=[a for path in aliasing if (a := _read_keys(path, ALIASING_KEYS))["ratio_one_patch"] is not None],
-        claims=read_json(claims) if claims and Path(claims).exists() else [],
+        aliasing=[found for found in shifted if found["ratio_one_patch"] is not None],
+        claims=ledger.stored(claims) if claims and Path(claims).exists() else [],
         probes=[_read_keys(path, PROBE_KEYS) for path in probes],
-        files={"rows": rows, "pairs": pairs, "curves": curves},
+        files=files,
     )
 
 
@@ -157,18 +155,12 @@ def _read_curve(path: Path):
         frame = pd.read_csv(path)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: not a readable CSV file ({str(error).splitlines()[0]})") from None
-    _require(path, list(frame.columns), CURVE_COLUMNS)
+    require_keys(path, frame, CURVE_COLUMNS)
     folder = path.absolute().parent
     return frame.assign(env=folder.parent.parent.name, method=folder.parent.name, train_seed=folder.name)
 
 
 def _read_keys(path: Path, keys: list[str]) -> dict:
     content = read_json(path)
-    _require(path, list(content) if isinstance(content, dict) else [], keys)
+    require_keys(path, content if isinstance(content, dict) else {}, keys)
     return content
-
-
-def _require(path: Path, found: list[str], expected: list[str]) -> None:
-    missing = [name for name in expected if name not in found]
-    if missing:
-        raise UserError(f"{path}: missing {', '.join(missing)}; rerun the step that makes this file")

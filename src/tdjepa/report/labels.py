@@ -1,22 +1,21 @@
 """Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
 
-from tdjepa.config.names import LEAKY
+from tdjepa.config.names import LEAKY, SIMULATOR
 from tdjepa.config.params import Params
 from tdjepa.evidence import published
-from tdjepa.evidence.columns import SIMULATOR
 
 NOT_RUN = "not run"
 ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube": "OGB-Cube"}
 COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}  # of the cost matrix
 ALL_COSTS = {**COSTS, "hard_gate": "hard gate", "soft_gate": "soft gate", "rc_aux": "RC-aux's"}
-FLOORS = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
-FLOORS |= {SIMULATOR: "True simulator as model"}
 SOLVERS = {"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", "gradient": "gradient descent"}
+UNTRAINED = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
+UNTRAINED |= {SIMULATOR: "True simulator as model"}
 
 
 def method_label(params: Params, method: str) -> str:
     known = params.methods.get(method)
-    return known.label if known else FLOORS.get(method) or published.load()["methods"].get(method, method)
+    return known.label if known else UNTRAINED.get(method) or published.load()["methods"].get(method, method)
 
 
 def methods(params: Params) -> list[str]:
@@ -26,18 +25,14 @@ def methods(params: Params) -> list[str]:
     return [m for m in dict.fromkeys(known) if m not in ablations and not m.endswith((LEAKY, "_continued"))]
 
 
+def methods_run(params: Params) -> list[str]:
+    """Those of `methods` that are run."""
+    return [m for m in methods(params) if m in params.methods_run]
+
+
 def main_methods(params: Params) -> list[str]:
     """The methods of the paper's main table that are run: what the figures compare, so that lines can be told apart."""
     return [m for m in published.load()["methods"] if m in params.methods_run]
-
-
-def planned_cost(params: Params, env: str, method: str) -> str:
-    """The cost a method plans with in the main table: a temporal head the one that the paper deploys there, the others their
-    own; l2 for a method that is not defined here."""
-    if env not in params.evaluate.protocol or method not in params.methods:
-        return "l2"
-    costs, deployed = params.methods[method].costs, params.evaluate.protocol[env].deployed
-    return deployed if costs[0] == "d_psi" and deployed in costs else costs[0]
 
 
 def cost_text(params: Params, cost: str) -> str:

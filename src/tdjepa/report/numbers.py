@@ -5,21 +5,22 @@ A macro's name is environment, method, cost and what is meant: \\TwoRoomTdjepaDp
 """
 
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 from tdjepa.base.artefacts import write_text
 from tdjepa.evidence import published
 from tdjepa.evidence.columns import SPLITS
-from tdjepa.report import recipe_text as recipe
-from tdjepa.report import summary
-from tdjepa.report.inputs import Inputs
-from tdjepa.report.labels import ENVS, FLOORS, NOT_RUN, SOLVERS, methods
-from tdjepa.report.phrases import number, p_text, rank_text
+from tdjepa.report import recipe_text, summary
+from tdjepa.report.inputs import Inputs, mean
+from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, SOLVERS, UNTRAINED, methods
+from tdjepa.report.phrases import interval_text, number, p_text, rank_text
 from tdjepa.report.table import latex
 
-COSTS = ("d_psi", "l2", "blend")
 _DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 
 
@@ -68,35 +69,13 @@ def _all_methods(inputs: Inputs) -> list[str]:
 
 def _protocol(inputs: Inputs) -> Iterator[Macro]:
     p, source = inputs.params, published.load()
-    values = {
-        "Scale": p.scale,
-        "TrainSeeds": len(p.train_seeds),
-        "PlanSeeds": len(p.evaluate.plan_seeds),
-        "Episodes": p.evaluate.episodes,
-        "Manifest": p.evaluate.manifest,
-        "Epochs": p.train.epochs,
-        "Budget": p.evaluate.budget,
-        "GoalOffset": p.mine.goal_offset,
-        "Frameskip": p.mine.frameskip,
-        "Horizon": p.evaluate.planner.horizon,
-        "Receding": p.evaluate.planner.receding,
-        "Candidates": p.evaluate.planner.candidates,
-        "Elites": p.evaluate.planner.elites,
-        "Colour": f"{p.evaluate.planner.colour:g}",
-        "Smoothing": f"{p.evaluate.planner.smoothing:g}",
-        "Kept": p.evaluate.planner.keep,
-        "PlanHistory": p.evaluate.planner.history,
-        "TrainHistory": p.model.predictor.history,
-        "BlendWeight": f"{p.evaluate.blend:g}",
-        "RankPairs": f"{p.mine.pairs:,}",
-        "TrainShare": f"{100 * p.mine.split.train:g} %",
-        "Resamples": f"{p.judge.bootstrap:,}",
-        "Level": f"{100 * p.judge.level:g} %",
-        **recipe.texts(p),
-    }
+    made_of = {"train_seeds": len(p.train_seeds), "plan_seeds": len(p.evaluate.plan_seeds)}
+    made_of |= {"train_share": 100 * p.mine.split.train, "level": 100 * p.judge.level}
+    named = yaml.safe_load(files("tdjepa.report").joinpath("numbers.yaml").read_text())
+    values = {name: text.format(p=p, **made_of) for name, text in named.items()} | recipe_text.texts(p)
     for method in _all_methods(inputs):
         values[f"{camel(method)}Window"] = p.methods[method].window if method in p.methods else NOT_RUN
-        values[f"{camel(method)}Steps"] = recipe.steps(p, method)
+        values[f"{camel(method)}Steps"] = recipe_text.steps(p, method)
     for name, value in values.items():
         yield Macro(name, str(value), f"params.yaml, scale {p.scale}")
     yield Macro("PublishedPlanSeeds", str(len(source["plan_seeds"])), "published.yaml: plan_seeds")
@@ -104,32 +83,22 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
     for name, value in source["protocol"].items():
         yield Macro(f"Published{camel(name)}", str(value), f"published.yaml: protocol.{name}")
     for env in ENVS:
-        q = p.evaluate.protocol.get(env)
-        yield Macro(
-            f"{camel(env)}Solver", SOLVERS.get(q.solver, q.solver) if q else NOT_RUN, f"params.yaml: protocol.{env}"
-        )
-        yield Macro(f"{camel(env)}Refinements", str(q.refinements) if q else NOT_RUN, f"params.yaml: protocol.{env}")
-        collected = getattr(p.collect, env, None)
-        yield Macro(
-            f"{camel(env)}Image", str(collected.image_size) if collected else NOT_RUN, f"params.yaml: collect.{env}"
-        )
+        q, collect, where = p.evaluate.protocol.get(env), getattr(p.collect, env, None), f"params.yaml: protocol.{env}"
+        yield Macro(f"{camel(env)}Solver", SOLVERS.get(q.solver, q.solver) if q else NOT_RUN, where)
+        yield Macro(f"{camel(env)}Refinements", str(q.refinements) if q else NOT_RUN, where)
+        image = str(collect.image_size) if collect else NOT_RUN
+        yield Macro(f"{camel(env)}Image", image, f"params.yaml: collect.{env}")
         printed = source["refinements"].get(env, "not published")
         yield Macro(f"Published{camel(env)}Refinements", str(printed), f"published.yaml: refinements.{env}")
 
 
 def _claims(inputs: Inputs) -> Iterator[Macro]:
     """How many claims came out how, under each protocol."""
-    names = {
-        "reproduced": "Reproduced",
-        "contradicted": "Contradicted",
-        "inconclusive": "Inconclusive",
-        NOT_RUN: "NotRun",
-    }
     judged = inputs.claims
     yield Macro("Claims", str(len(judged)) if judged else NOT_RUN, "claims.json")
     for protocol, label in (("paper", "Papers"), ("ours", "Ours")):
-        for verdict, name in names.items():
-            n = sum(claim[protocol]["verdict"] == verdict for claim in judged)
+        for verdict in ("reproduced", "contradicted", "inconclusive", NOT_RUN):
+            n, name = sum(claim[protocol]["verdict"] == verdict for claim in judged), camel(verdict.replace(" ", "_"))
             yield Macro(f"Claims{label}{name}", str(n) if judged else NOT_RUN, f"claims.json: {protocol}.verdict")
     alone = sum(claim["ours"].get("note") == "one training" for claim in judged)
     yield Macro("ClaimsOneTraining", str(alone) if judged else NOT_RUN, "claims.json: ours.note")
@@ -141,7 +110,7 @@ def _published_facts() -> Iterator[Macro]:
         values = list(means.values())
         stem, source = f"PublishedTrainings{camel(cost)}", "published.yaml: cells and other_train_seeds of push_t"
         yield Macro(stem, ", ".join(f"{v:.1f}" for v in values), source)
-        yield Macro(f"{stem}Mean", f"{sum(values) / len(values):.1f} %", source)
+        yield Macro(f"{stem}Mean", f"{mean(values):.1f} %", source)
 
 
 def _published(env: str) -> Iterator[Macro]:
@@ -163,7 +132,7 @@ def _settings(inputs: Inputs, env: str) -> dict[str, dict | None]:
     """Every cell of the last epoch that a text may name, by its macro's name."""
     methods_ = _all_methods(inputs)
     cells = {f"{camel(m)}{camel(cost)}": inputs.cell(env, m, cost) for m in methods_ for cost in COSTS}
-    return cells | {camel(floor): inputs.cell(env, floor) for floor in FLOORS}
+    return cells | {camel(floor): inputs.cell(env, floor) for floor in UNTRAINED}
 
 
 def _cells(inputs: Inputs, env: str) -> Iterator[Macro]:
@@ -173,8 +142,7 @@ def _cells(inputs: Inputs, env: str) -> Iterator[Macro]:
         source = f"cell {cell['id']}" if cell else "no rows"
         yield Macro(stem, f"{number(cell['mean'], d)} %" if cell else NOT_RUN, source)
         yield Macro(f"{stem}Std", number(cell["std"], d) if cell else NOT_RUN, source)
-        interval = f"[{number(cell['low'], d)}, {number(cell['high'], d)}]" if cell else NOT_RUN
-        yield Macro(f"{stem}Interval", interval, source)
+        yield Macro(f"{stem}Interval", interval_text(cell, d) if cell else NOT_RUN, source)
         nontrivial = cell["mean_nontrivial"] if cell else None
         yield Macro(f"{stem}Nontrivial", NOT_RUN if nontrivial is None else f"{number(nontrivial, d)} %", source)
 
@@ -188,8 +156,7 @@ def _comparisons(inputs: Inputs, env: str) -> Iterator[Macro]:
         stem = f"{camel(env)}{a}Minus{b}"
         source = f"comparison {found['a']} - {found['b']}" if found else "no rows"
         yield Macro(stem, f"{number(found['difference'], d)} points" if found else NOT_RUN, source)
-        interval = f"[{number(found['low'], d)}, {number(found['high'], d)}]" if found else NOT_RUN
-        yield Macro(f"{stem}Interval", interval, source)
+        yield Macro(f"{stem}Interval", interval_text(found, d) if found else NOT_RUN, source)
         yield Macro(f"{stem}P", f"p {p_text(found['p_holm'])}" if found else NOT_RUN, f"{source}, p_holm")
         yield Macro(f"{stem}Reading", reading(found), source)
 
@@ -217,17 +184,15 @@ def _diagnostics(inputs: Inputs, env: str) -> Iterator[Macro]:
                 name = f"{camel(env)}{camel(method)}{camel(cost)}Rank{camel(split)}"
                 yield Macro(name, rank_text(found), f"pairs of {env}/{method}, mean over training seeds")
         ratios = [a["ratio_one_patch"] for a in inputs.aliasing if (a["env"], a["method"]) == (env, method)]
-        ratio = number(sum(ratios) / len(ratios), 2) if ratios else NOT_RUN
-        yield Macro(
-            f"{camel(env)}{camel(method)}Aliasing", ratio, f"aliasing of {env}/{method}, mean over training seeds"
-        )
+        ratio, of = number(mean(ratios), 2) if ratios else NOT_RUN, f"aliasing of {env}/{method}"
+        yield Macro(f"{camel(env)}{camel(method)}Aliasing", ratio, f"{of}, mean over training seeds")
 
 
 def _card(inputs: Inputs, env: str) -> Iterator[Macro]:
     card, d = inputs.cards.get(env, {}), inputs.params.render.digits
     values = {
-        "DataEpisodes": ("episodes", lambda v: f"{v:,}"),
-        "DataFrames": ("rows", lambda v: f"{v:,}"),
+        "DataEpisodes": ("episodes", "{:,}".format),
+        "DataFrames": ("rows", "{:,}".format),
         "DataSuccess": ("success_share", lambda v: f"{number(100 * v, d)} %"),
         "DataTrivial": ("trivial_share", lambda v: f"{number(100 * v, d)} %"),
     }

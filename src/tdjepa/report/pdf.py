@@ -55,8 +55,9 @@ def first_error(log: str) -> str:
 
 def _copy_inputs(paper_dir: Path, results_dir: Path, folder: Path) -> None:
     numbers = results_dir / "numbers.tex"
-    if not numbers.exists():
-        raise UserError(f"{numbers}: no such file; run `tdjepa render` first")
+    for needed in (numbers, results_dir / "tables" / "main.tex"):
+        if not needed.exists():
+            raise UserError(f"{needed}: no such file; run `tdjepa render` first")
     if not (paper_dir / "main.tex").exists():
         raise UserError(f"{paper_dir / 'main.tex'}: no such file; name the folder with the report's text")
     for source in sorted(paper_dir.iterdir()):
@@ -71,12 +72,6 @@ def _copy_inputs(paper_dir: Path, results_dir: Path, folder: Path) -> None:
 
 def _latexmk(folder: Path) -> subprocess.CompletedProcess:
     environment = os.environ | {"SOURCE_DATE_EPOCH": EPOCH, "FORCE_SOURCE_DATE": "1", "max_print_line": "1000"}
-    return subprocess.run(
-        ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", "main.tex"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-    )
+    command = ["latexmk", "-norc", "-pdf", "-interaction=nonstopmode", "-halt-on-error", "-file-line-error", "main.tex"]
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
+    return subprocess.run(command, cwd=folder, env=environment, **how)

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from tdjepa.config import runs
+from tdjepa.config.names import MAIN, SIMULATOR
 from tdjepa.config.params import Params
-from tdjepa.evidence.columns import SIMULATOR
+from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.report.inputs import Inputs
-from tdjepa.report.labels import FLOORS, NOT_RUN
+from tdjepa.report.labels import NOT_RUN
 from tdjepa.report.table import Strong, Traced
 
 # Numbers --------------------------------------------------------------------------------------------------------------
@@ -51,34 +52,28 @@ def published_text(cell: dict | None) -> str:
     return "–" if cell is None else f"{cell['mean']:.1f} ± {cell['std']:.1f}"
 
 
-def reproduced_text(inputs: Inputs, cell: dict | None) -> str:
+def interval_text(found: dict, digits: int) -> str:
+    return f"[{number(found['low'], digits)}, {number(found['high'], digits)}]"
+
+
+def reproduced_text(inputs: Inputs, cell: dict | None, interval: bool = True) -> str:
     if cell is None:
         return NOT_RUN
     d = inputs.params.render.digits
-    spread = "" if cell["std"] is None else f" ± {number(cell['std'], d)}"
-    mark = "†" if partial(inputs.params, cell) else ""
-    text = f"{number(cell['mean'], d)}{spread} [{number(cell['low'], d)}, {number(cell['high'], d)}]{mark}"
-    return Traced(text, cell["id"])
-
-
-def short_text(inputs: Inputs, cell: dict | None) -> str:
-    """Mean and std only, where a column is narrow."""
-    if cell is None:
-        return NOT_RUN
-    d = inputs.params.render.digits
-    spread = "" if cell["std"] is None else f" ± {number(cell['std'], d)}"
-    return Traced(f"{number(cell['mean'], d)}{spread}{'†' if partial(inputs.params, cell) else ''}", cell["id"])
+    text = number(cell["mean"], d) if cell["std"] is None else mean_std((cell["mean"], cell["std"]), d)
+    text += f" {interval_text(cell, d)}" if interval else ""
+    return Traced(text + ("†" if partial(inputs.params, cell) else ""), cell["id"])
 
 
 def partial(params: Params, cell: dict) -> bool:
     """Whether the cell has fewer rows than the parameters plan, so that a half-finished run is seen as such."""
     if cell.get("n_missing"):
         return True
-    if cell.get("setting", "main") != "main":
+    if cell.get("setting", MAIN) != MAIN:
         return False  # a sweep says itself how many seeds it takes
     if cell["method"] == SIMULATOR:
         return False  # planned on fewer pairs; its label says how many
-    trained = cell["method"] not in FLOORS
+    trained = cell["method"] not in UNTRAINED
     return (
         (trained and cell["n_train_seeds"] < len(params.train_seeds))
         or cell["n_plan_seeds"] < len(runs.plan_seeds_of(params, cell["method"]))
@@ -90,9 +85,19 @@ def difference_text(inputs: Inputs, comparison: dict | None) -> str:
     if comparison is None:
         return NOT_RUN
     d = inputs.params.render.digits
-    low, high = number(comparison["low"], d), number(comparison["high"], d)
-    text = f"{number(comparison['difference'], d)} [{low}, {high}], p {p_text(comparison['p_holm'])}"
+    text = f"{number(comparison['difference'], d)} {interval_text(comparison, d)}, p {p_text(comparison['p_holm'])}"
     return Traced(text, comparison["a"], comparison["b"])
+
+
+def effect_text(found: dict, digits: int, unit: str = "points") -> str:
+    """Effect, interval, p and note of the test that decides a claim; empty when it was not run."""
+    if found.get("effect") is None:
+        return ""
+    digits, p = digits if unit == "points" else 3, found.get("p_holm", found.get("p"))  # correlations are small
+    text = number(found["effect"], digits)
+    text += "" if None in (found.get("low"), found.get("high")) else f" {interval_text(found, digits)}"
+    text += "" if p is None else f", p {p_text(p)}"
+    return text + (f", {found['note']}" if found.get("note") else "")
 
 
 def clear_winner(cells: list[dict | None]) -> dict | None:

@@ -8,11 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from tdjepa.config.names import MAIN
 from tdjepa.evidence import published
-from tdjepa.evidence.columns import MAIN
+from tdjepa.report import style
 from tdjepa.report.inputs import Inputs, seed_means
-from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods, planned_cost
-from tdjepa.report.style import COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAGE, grid, look, not_run, shared_legend, wilson
+from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, method_label, methods_run
+from tdjepa.report.style import BLUE, COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAGE, grid, look, not_run
 
 
 def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
@@ -46,36 +47,35 @@ def epoch_curve(inputs: Inputs) -> Figure:
     envs = list(curves) or [p.envs[0]]
     figure, axes = grid(1, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.5)
     for env, ax in zip(envs, axes[0], strict=True):
-        _published_curve(ax, env, cost)
+        _published_curve(ax, env, cost, color="black", marker="D", ls="-.", label="TD-JEPA, published")
         if env in curves:
             label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
             _own_curve(ax, curves[env], look("tdjepa"), label, p.judge.level)
-        for method, of_cost, colour, style in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
+        for method, of_cost, colour, line in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
             cell = inputs.cell(env, method, of_cost)
             if cell:
                 label = f"{method_label(p, method)}, at the end" if of_cost else method_label(p, method)
-                ax.axhline(cell["mean"], color=colour, ls=style, lw=0.9, label=label)
+                ax.axhline(cell["mean"], color=colour, ls=line, lw=0.9, label=label)
         if env not in curves:
             not_run(ax)
         ax.set(ylim=(-3, 103), title=ENVS[env], xlabel="training epoch")
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes[0, 0].set_ylabel("success (%)")
-    shared_legend(figure, axes.flat)
+    style.shared_legend(figure, axes.flat)
     return figure
 
 
-def _published_curve(ax: Axes, env: str, cost: str) -> None:
+def _published_curve(ax: Axes, env: str, cost: str, **how) -> None:
     curve = published.epoch_curve(env, "tdjepa", cost)
     if curve:
-        x = np.arange(1, len(curve["rates"]) + 1)
-        ax.plot(x, curve["rates"], color="black", marker="D", mfc="white", ls="-.", lw=0.9, label="TD-JEPA, published")
+        ax.plot(np.arange(1, len(curve["rates"]) + 1), curve["rates"], mfc="white", lw=0.9, **how)
 
 
 def _own_curve(ax: Axes, points: list, looks: tuple, label: str, level: float) -> None:
     colour, marker, line = looks
     z = NormalDist().inv_cdf((1 + level) / 2)
     epochs, rates, _ = zip(*points, strict=True)
-    low, high = zip(*(wilson(rate, n, z) for _, rate, n in points), strict=True)
+    low, high = zip(*(style.wilson(rate, n, z) for _, rate, n in points), strict=True)
     ax.fill_between(epochs, low, high, color=colour, alpha=0.15, lw=0)
     ax.plot(epochs, rates, color=colour, marker=marker, ls=line, label=label)
 
@@ -93,10 +93,8 @@ def cost_matrix(inputs: Inputs) -> Figure:
             printed = published.cell(env, "tdjepa", cost)
             if printed:
                 label = "published" if i == j == 0 else None
-                ax.errorbar(
-                    x + 0.06, printed["mean"], printed["std"], fmt="D", ms=3, mfc="white", mec="black", color="black",
-                    elinewidth=0.6, label=label,
-                )  # fmt: skip
+                how = {"fmt": "D", "ms": 3, "mfc": "white", "mec": "black", "color": "black", "elinewidth": 0.6}
+                ax.errorbar(x + 0.06, printed["mean"], printed["std"], label=label, **how)
         floor = inputs.cell(env, "random")
         if floor:
             ax.hlines(floor["mean"], i - 0.42, i + 0.42, color="black", ls=":", lw=0.9, label="random")
@@ -104,7 +102,7 @@ def cost_matrix(inputs: Inputs) -> Figure:
             ax.text(i, 3, NOT_RUN, ha="center", color=GREY, fontsize=6.5)
     ax.set(xlim=(-0.55, len(ENVS) - 0.45), ylim=(0, 104), ylabel="success (%)")
     ax.set_xticks(range(len(ENVS)), list(ENVS.values()))
-    by_label = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))  # one entry a label
+    by_label = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))  # one entry per label
     order = [name for name in (*MATH.values(), "published", "random") if name in by_label]
     figure.legend([by_label[name] for name in order], order, loc="outside upper center", ncols=5, columnspacing=1)
     return figure
@@ -124,65 +122,54 @@ def offline(inputs: Inputs) -> Figure:
     """The paper's Figure 5: (a) OGB-Cube by epoch under d_psi and the blend, (b) success by the weight of the blend; faint:
     a second run of the same checkpoint in the authors' files, which their figure leaves out."""
     figure, axes = grid(1, 2, PAGE, 1.65)
-    _offline_epochs(axes[0, 0], inputs)
-    _blend_sweep(axes[0, 1], inputs)
-    for ax in axes[0]:
+    for ax, panel, title in zip(axes[0], (_offline_epochs, _blend_sweep), ("(a)", "(b)"), strict=True):
+        if not panel(ax, inputs):
+            not_run(ax)
+        ax.set_title(title, loc="left")  # the legend on the right of the same line, where it covers nothing
+        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
         ax.set(ylim=(-3, 103), ylabel="success (%)")
     return figure
 
 
-def _offline_epochs(ax: Axes, inputs: Inputs) -> None:
+def _offline_epochs(ax: Axes, inputs: Inputs) -> bool:
+    """(a), and whether anything of it was run."""
     p, env, found = inputs.params, "cube", False
     for cost in ("d_psi", "blend"):
         colour, _, marker = COST_LOOK[cost]
-        printed = published.epoch_curve(env, "tdjepa", cost)["rates"]
-        x = np.arange(1, len(printed) + 1)
-        ax.plot(x, printed, color=colour, marker=marker, mfc="white", ls=":", lw=0.9, label=f"{MATH[cost]}, published")
-        points = curve(inputs, env, "tdjepa", cost)
-        if points:
-            looks = (colour, marker, "-")
-            _own_curve(ax, points, looks, f"{MATH[cost]}, reproduced", p.judge.level)
+        label = f"{MATH[cost]}, published"
+        _published_curve(ax, env, cost, color=colour, marker=marker, ls=":", label=label)
+        if points := curve(inputs, env, "tdjepa", cost):
+            _own_curve(ax, points, (colour, marker, "-"), f"{MATH[cost]}, reproduced", p.judge.level)
             found = True
-    if not found:
-        not_run(ax)
     ax.set(xlabel=f"training epoch, {ENVS[env]}", xlim=(0.8, None))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    _legend_above(ax, "(a)")
+    return found
 
 
-def _blend_sweep(ax: Axes, inputs: Inputs) -> None:
+def _blend_sweep(ax: Axes, inputs: Inputs) -> bool:
+    """(b), and whether anything of it was run."""
     source, found = published.load()["blend_sweep"], False
-    colours = {"push_t": ("#0072B2", "o"), "cube": ("#D55E00", "s")}
-    for env, (colour, marker) in colours.items():
-        published_look = {"color": colour, "marker": marker, "mfc": "white", "ls": ":", "lw": 0.9}
-        ax.plot(source["alphas"], source[env]["blend"], label=f"{ENVS[env]}, published", **published_look)
-        if "rerun" in source[env]:
-            again = source[env]["rerun"]["blend"]
-            ax.plot(source["alphas"], again, label="_rerun", alpha=0.4, **published_look)  # named in the caption
+    for env, colour, marker in (("push_t", BLUE, "o"), ("cube", ORANGE, "s")):
+        printed = {"color": colour, "marker": marker, "mfc": "white", "ls": ":", "lw": 0.9}
+        ax.plot(source["alphas"], source[env]["blend"], label=f"{ENVS[env]}, published", **printed)
+        if again := source[env].get("rerun"):
+            ax.plot(source["alphas"], again["blend"], label="_rerun", alpha=0.4, **printed)  # named in the caption
         cells = [(a, inputs.swept(env, "tdjepa", setting="blend", alpha=float(a))) for a in source["alphas"]]
         points = [(a, first_run(inputs, cell)) for a, cell in cells if cell is not None]
         points = [(a, rate) for a, rate in points if rate is not None]
         if points:
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, ls="-", label=f"{ENVS[env]}, reproduced")
             found = True
-    if not found:
-        not_run(ax)
     ax.set(xlabel=r"weight $\alpha$ of $\ell_2$ in the blend")
-    _legend_above(ax, "(b)")
-
-
-def _legend_above(ax: Axes, title: str) -> None:
-    """The title on the left and the legend on the right of the same line, where it covers nothing."""
-    ax.set_title(title, loc="left")
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, borderaxespad=0.2)
+    return found
 
 
 def training_seeds(inputs: Inputs) -> Figure:
     """One mark a training, with the deployed cost: how much of a difference between methods could be luck? Bars: intervals
     of the mean; open diamonds: the authors' three trainings on Push-T."""
     p = inputs.params
-    names = [m for m in methods(p) if m in p.methods_run] or ["tdjepa"]
-    cells = {(env, m): inputs.cell(env, m, planned_cost(p, env, m)) for env in ENVS for m in names}
+    names = methods_run(p) or ["tdjepa"]
+    cells = {(env, m): inputs.deployed(env, m) for env in ENVS for m in names}
     envs = [env for env in ENVS if env == "push_t" or any(cells[env, m] for m in names)]
     figure, axes = grid(1, len(envs), PAGE, 0.45 + 0.18 * len(names))
     for env, ax in zip(envs, axes[0], strict=True):
@@ -196,8 +183,7 @@ def training_seeds(inputs: Inputs) -> Figure:
             not_run(ax)
         ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel="success (%)", title=ENVS[env])
         ax.set_yticks(range(len(names)), [method_label(p, m) for m in names] if ax is axes[0, 0] else [""] * len(names))
-        ax.grid(axis="x", lw=0.3, color="#CCCCCC")
-        ax.set_axisbelow(True)
+        style.light_grid(ax)
     return figure
 
 
@@ -236,7 +222,6 @@ def variants(inputs: Inputs) -> Figure:
     ax.set(xlim=(0, 104), ylim=(len(names) - 0.5, -0.5), xlabel=f"success on {ENVS[env]} (%)")
     labels = [source["labels"].get(m, "full, continued") for m in names]
     ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
-    ax.grid(axis="x", lw=0.3, color="#CCCCCC")
-    ax.set_axisbelow(True)
-    shared_legend(figure, [ax])
+    style.light_grid(ax)
+    style.shared_legend(figure, [ax])
     return figure

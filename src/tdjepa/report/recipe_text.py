@@ -29,7 +29,6 @@ TRAINED = {
     "lr": ("learning rate", lambda t: t.train.lr, plain),
     "sigreg": ("weight of SIGReg", lambda t: t.method.terms.sigreg.weight if t.method.terms.sigreg else 0.0, plain),
 }
-PLANNED = {"candidates": "candidates", "elites": "elites"}
 
 
 def texts(p: Params) -> dict[str, str]:
@@ -85,10 +84,8 @@ def temporal_pairs(trained: Mapping[Where, TrainSlice]) -> str:
     """How the temporal loss is estimated by the methods that have it."""
     if {t.method.terms.temporal.pairs for t in trained.values() if t.method.terms.temporal} <= {"one"}:
         return "so does ours at this scale"
-    return (
-        "at this scale ours is its expectation over that draw, all pairs weighted by their probability: the same "
-        "objective with less noise a step"
-    )
+    expected = "at this scale ours is its expectation over that draw, all pairs weighted by their probability"
+    return f"{expected}: the same objective with less noise a step"
 
 
 def data_origin(p: Params) -> str:
@@ -114,11 +111,11 @@ def differences(p: Params, trained: Mapping[Where, TrainSlice]) -> str:
         if set(found.values()) != {source[key]}:
             ours = spread(p, {where: spelled(value) for where, value in found.items()})
             said.append(f"{label} {ours} ({spelled(source[key])})")
-    for key, label in PLANNED.items():
+    for key in ("candidates", "elites"):
         usual = getattr(p.evaluate.planner, key)
         found = {env: p.evaluate.protocol[env].planner.get(key, usual) for env in p.envs}
         if set(found.values()) != {source[key]}:
-            said.append(f"{label} {by_env({env: str(n) for env, n in found.items()})} ({source[key]})")
+            said.append(f"{key} {by_env({env: str(n) for env, n in found.items()})} ({source[key]})")
     return "; ".join(said) or "no difference"
 
 
@@ -149,13 +146,10 @@ def _places(p: Params, values: Mapping[Where, str], value: str) -> str:
     left = [where for where in values if values[where] == value]
     said = []
     for i, word in ((0, "in"), (1, "for")):
-        whole = [name for name in dict.fromkeys(w[i] for w in left) if _all(values, i, name, value)]
+        elsewhere = {where[i] for where, found in values.items() if found != value}
+        whole = [name for name in dict.fromkeys(where[i] for where in left) if name not in elsewhere]
         left = [where for where in left if where[i] not in whole]
         if whole:
             said.append(f"{word} {listed([ENVS[n] if i == 0 else method_label(p, n) for n in whole])}")
     said += [f"for {method_label(p, m)} in {ENVS[env]}" for env, m in left]
     return " and ".join(said)
-
-
-def _all(values: Mapping[Where, str], i: int, name: str, value: str) -> bool:
-    return all(found == value for where, found in values.items() if where[i] == name)

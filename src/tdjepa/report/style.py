@@ -42,12 +42,17 @@ def grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, 
 
 
 def env_panels(envs: list[str], height: float) -> tuple[Figure, list[tuple[str, Axes]]]:
-    """A panel an environment, two in a row, so that four environments still fit a column of the page."""
+    """One panel per environment, two in a row, so that four environments still fit a column of the page."""
     columns = min(2, len(envs))
     figure, axes = grid(-(-len(envs) // columns), columns, COLUMN, height)
     for unused in axes.flat[len(envs) :]:
         unused.remove()
     return figure, list(zip(envs, axes.flat, strict=False))
+
+
+def light_grid(ax: Axes) -> None:
+    ax.grid(axis="x", lw=0.3, color="#CCCCCC")
+    ax.set_axisbelow(True)
 
 
 def not_run(axes: Axes) -> None:

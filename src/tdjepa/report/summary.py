@@ -3,25 +3,26 @@
 from pathlib import Path
 
 from tdjepa.config import runs
+from tdjepa.config.names import SIMULATOR
 from tdjepa.evidence import published
-from tdjepa.evidence.columns import SIMULATOR
 from tdjepa.report.inputs import Inputs
-from tdjepa.report.labels import ALL_COSTS, ENVS, FLOORS, NOT_RUN, method_label
-from tdjepa.report.phrases import count, number, partial, plan_seeds_text
+from tdjepa.report.labels import ALL_COSTS, ENVS, NOT_RUN, UNTRAINED, method_label
+from tdjepa.report.phrases import count, interval_text, number, partial, plan_seeds_text
 from tdjepa.report.table import Table
+
+PLACES = {"tables": "tables", "figures": "figures", "numbers": "numbers.tex"}
 
 
 def table(found: Inputs, intervals: bool) -> Table:
-    """A line a method and plan cost, a column an environment of the run; floors and the ceiling below."""
+    """One line per method and plan cost, one column per environment of the run; floors and the ceiling below."""
     p = found.params
     body = []
     for m in p.methods_run:
         for cost in p.methods[m].costs:
             cells = [_text(found, env, m, cost, intervals) if m in runs.methods_in(p, env) else "–" for env in p.envs]
             body.append([method_label(p, m), ALL_COSTS.get(cost, cost), *cells])
-    body += [
-        [label, "–", *(_text(found, env, floor, "", intervals) for env in p.envs)] for floor, label in FLOORS.items()
-    ]
+    for floor, label in UNTRAINED.items():
+        body.append([label, "–", *(_text(found, env, floor, "", intervals) for env in p.envs)])
     rest = [ENVS[env] for env in ENVS if env not in p.envs]
     caption = (
         f"Success in percent{f' [{100 * p.judge.level:g} % interval]' if intervals else ''} (published); scale {p.scale}, "
@@ -41,7 +42,7 @@ def _text(found: Inputs, env: str, method: str, cost: str, intervals: bool) -> s
     d = found.params.render.digits
     pairs = f", {count(cell['n_episodes'], 'pair')}" if method == SIMULATOR else ""  # fewer than of the others
     mark = "†" if partial(found.params, cell) else ""
-    interval = f" [{number(cell['low'], d)}, {number(cell['high'], d)}]" if intervals else ""
+    interval = f" {interval_text(cell, d)}" if intervals else ""
     return f"{number(cell['mean'], d)}{interval}{mark}{pairs}{known}"
 
 
@@ -57,9 +58,5 @@ def terminal(found: Inputs, out: str | Path) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(t.head))]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    places = [
-        f"tables   {Path(out, 'tables')}",
-        f"figures  {Path(out, 'figures')}",
-        f"numbers  {Path(out, 'numbers.tex')}",
-    ]
+    places = [f"{name:<8} {Path(out, file)}" for name, file in PLACES.items()]
     return "\n".join([*lines, "", t.caption, "", *places]) + "\n"

@@ -1,8 +1,8 @@
 """Aliasing: does the encoder see WHERE in the image the agent is, or only where inside its patch?
 
-A small encoder can earn a perfect prediction loss with a code that is periodic in the patch size: moving the agent by one
+A small encoder can reach a perfect prediction loss with a code that is periodic in the patch size: moving the agent by one
 whole patch hardly changes the latent, moving it by half a patch changes it fully. Such a model plans badly although its
-curves look healthy, and a baseline crippled by it would make a comparison worthless. So we move the agent and look.
+curves look healthy, and a comparison with a baseline crippled by it would be worthless. So we move the agent and look.
 """
 
 import numpy as np
@@ -21,9 +21,9 @@ def aliasing(model: WorldModel, env: Env, image_size: int, patch: int, rng: np.r
     `ratio_one_patch` = change at one patch / change at half a patch: near 0 means periodic, near or above 1 is sound.
     """
     shifts = np.array([0.0, *SHIFTS]) * patch
+    moved = env.moved(shifts, n, image_size, rng)
     z = [
-        torch.cat([model.encode(torch.from_numpy(part)) for part in np.array_split(frames, max(1, n // 64))])
-        for frames in env.moved(shifts, n, image_size, rng)
+        torch.cat([model.encode(torch.from_numpy(part)) for part in np.array_split(f, max(1, n // 64))]) for f in moved
     ]
     unrelated = (z[0] - z[0].roll(1, 0)).norm(dim=-1).mean()
     change = [float((moved - z[0]).norm(dim=-1).mean() / unrelated) for moved in z[1:]]

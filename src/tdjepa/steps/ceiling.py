@@ -3,7 +3,7 @@
     tdjepa ceiling --env push_t --scale desk
 
 What this reaches is the most that better perception and prediction could give under the protocol; what is missing to 100 %
-is the planner's. A step of a simulator costs far more than one in latent space, so fewer pairs are planned
+is the planner's fault. A simulator's step costs far more than one in latent space, so fewer pairs are planned
 (diagnose.ceiling_pairs), with one plan seed. The rows are those of a floor, with method `simulator`.
 """
 
@@ -21,7 +21,7 @@ from tdjepa.base.streams import torch_stream
 from tdjepa.config.records.planning import Cell
 from tdjepa.config.slices import EvaluateSlice
 from tdjepa.envs.base import Env, make
-from tdjepa.mining import split
+from tdjepa.mining.split import read as read_split
 from tdjepa.planning import mpc
 from tdjepa.planning.costs import aggregate
 from tdjepa.steps import evaluate as evaluation
@@ -52,19 +52,12 @@ DISTANCE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 class SimulatorPlanner:
-    """A policy for `mpc.run_episodes` that looks at no frame: it follows the states by simulating its own actions."""
+    """A policy for `mpc.run_episodes` that looks at no frame: it follows the states by simulating its own actions.
 
-    def __init__(
-        self,
-        env: Env,
-        starts: np.ndarray,
-        goals: np.ndarray,
-        moments: tuple[np.ndarray, np.ndarray],  # of the data's actions, as a trained model would z-score them
-        frameskip: int,
-        cell: Cell,
-        plan_seed: int,
-        keys,
-    ):
+    `moments` are mean and std of the data's actions, as a trained model would z-score them.
+    """
+
+    def __init__(self, env: Env, starts, goals, moments, frameskip: int, cell: Cell, plan_seed: int, keys):
         self.env, self.states, self.goals = env, np.array(starts), goals
         self.mean, self.std = moments
         self.frameskip, self.cell, self.plan_seed = frameskip, cell, plan_seed
@@ -85,8 +78,7 @@ class SimulatorPlanner:
             return aggregate(lambda d: d, here, distances, cell.w, cell.costs.trajectory_mean == "with_context")
 
         generator = torch_stream(self.plan_seed, "plan", *self.keys[i], int(plan))
-        search = (cost, cell.planner, cell.refinements, len(self.bounds[0]), generator, self.bounds)
-        best = mpc.SOLVERS[cell.solver](*search)
+        best = mpc.SOLVERS[cell.solver](cost, cell.planner, cell.refinements, generator, self.bounds)
         actions = self.raw(best[None, : cell.planner.receding])  # (1, receding * frameskip, A)
         self.states[i] = self.simulate(self.states[i], actions)[-1][0]
         return actions.reshape(cell.planner.receding, self.frameskip, -1)
@@ -96,7 +88,7 @@ class SimulatorPlanner:
         return blocks.double().numpy().reshape(len(blocks), -1, self.env.action_dim) * self.std + self.mean
 
     def simulate(self, state: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
-        """The states of the action sequences from one state after every model step; (S,), (N, T, A) -> T / frameskip of (N, S)"""
+        """The states after every model step of some action sequences; (S,), (N, T, A) -> T / frameskip times (N, S)"""
         self.env.restore(np.repeat(state[None], len(actions), 0))
         reached = []
         for t, action in enumerate(actions.swapaxes(0, 1), 1):
@@ -106,25 +98,23 @@ class SimulatorPlanner:
         return reached
 
 
-def run(cfg: EvaluateSlice, episodes: Path, split_file: Path, manifest_file: Path, out: Path) -> pd.DataFrame:
-    """Plan the first pairs of the locked manifest with the simulator; rows into `out`."""
+def run(cfg: EvaluateSlice, episodes: Path, split: Path, manifest: Path, out: Path) -> pd.DataFrame:
+    """Plan the first pairs of the locked manifest with the simulator and write the rows into `out`."""
     (cell,) = cfg.cells
     if cell.solver == "gradient":
         raise UserError(f"evaluate.protocol.{cfg.env}.solver = 'gradient': a simulator has no gradient; take another")
-    locked, env, imagined = evaluation.Episodes(cfg, episodes, manifest_file), make(cfg.env), make(cfg.env)
-    train = np.asarray(split.read(split_file, locked.data.episodes)["train"])
+    locked, env, imagined = evaluation.Episodes(cfg, episodes, manifest), make(cfg.env), make(cfg.env)
+    train = np.asarray(read_split(split, locked.data.episodes)["train"])
     moments, (plan_seed,) = locked.data.action_statistics(train), cell.plan_seeds
     outcomes = []
     with progress(len(locked.entries), f"ceiling {cfg.env}", "episodes") as bar:
         for k in range(len(locked.entries)):
-            pair = locked.starts[k : k + 1], locked.goals[k : k + 1]
-            keys = locked.entries[k : k + 1]
-            policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, keys)
+            pair, key = (locked.starts[k : k + 1], locked.goals[k : k + 1]), locked.entries[k : k + 1]
+            policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, key)
             outcomes.append(mpc.run_episodes(env, *pair, policy, cfg.evaluate.budget, cfg.frameskip))
             bar.update()
     outcome = {name: np.concatenate([o[name] for o in outcomes]) for name in outcomes[0] if name != "plan_seconds"}
     key = {"method": cfg.method_name, "train_seed": 0, "epoch": 0, "solver": cell.solver, "cost": "none", "w": cell.w}
     table = evaluation.rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, "", cell)
     table["code"] = code_version(__name__, cfg.env)[:16]
-    inputs = {"episodes": episodes, "split": split_file, "manifest": manifest_file}
-    return evaluation.write(cfg, [table], inputs, out)
+    return evaluation.write(cfg, [table], {"episodes": episodes, "split": split, "manifest": manifest}, out)

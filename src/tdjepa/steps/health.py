@@ -2,7 +2,7 @@
 
 Collapse shows in the latents long before it shows in planning: their standard deviation falls towards 0, or they gather on a
 few axes (effective rank: the participation ratio of the covariance's eigenvalues). Divergence is a loss or gradient that is
-no number any more, or a gradient that stays huge: it is clipped, so one large step does no harm, but fifty lead nowhere.
+no longer a number, or a gradient that stays huge. Gradients are clipped, so one large step does no harm; fifty do.
 """
 
 import math
@@ -26,8 +26,7 @@ def latent_health(z: torch.Tensor) -> dict[str, torch.Tensor]:
 
 def diverged(values: dict[str, float]) -> str | None:
     """What is not finite among the loss, its terms and the gradient norm, in words; None if all is well."""
-    bad = [name for name, value in values.items() if not math.isfinite(value)]
-    if not bad:
+    if not (bad := [name for name, value in values.items() if not math.isfinite(value)]):
         return None
     shown = ", ".join(f"{name} = {value:.3g}" for name, value in values.items())
     return f"{bad[0]} is not finite ({shown})"

@@ -12,7 +12,7 @@ from tdjepa.base.artefacts import publish
 from tdjepa.base.errors import UserError
 from tdjepa.config.slices import EvaluateSlice
 from tdjepa.envs.base import make
-from tdjepa.planning.costs import STEP_COSTS, step_cost
+from tdjepa.planning.costs import blended, contact_of, step_cost
 from tdjepa.planning.mpc import LatentPlanner, run_episodes
 from tdjepa.steps import evaluate as evaluation
 
@@ -51,37 +51,28 @@ def rollout(
     if not 0 <= pair < len(locked.entries):
         raise UserError(f"--pair {pair}: must be 0 to {len(locked.entries) - 1}")
     planner = evaluation.load_planners(cfg, checkpoints, env, locked)[0]
-    which, plan_seed, size = slice(pair, pair + 1), cell.plan_seeds[0], locked.data.image_size
-    goal = locked.goal_frames(env)[pair]
-    contact = _contact(env, locked.starts[which])
-    of_goal = STEP_COSTS[cell.cost](planner.model, cell, planner.encode(goal), contact)
-    act, imagined = planner.policy(goal[None], plan_seed, locked.entries[which]), []
+    which, size, goal = slice(pair, pair + 1), locked.data.image_size, locked.goal_frames(env)[pair]
+    # a contact gate's share of l2 changes on the way; the picture keeps the start's, so that its curve is one cost
+    of_goal = blended(planner.model, cell, planner.encode(goal), contact_of(env, locked.starts[pair]))
+    act, imagined = planner.policy(goal[None], cell.plan_seeds[0], locked.entries[which]), []
 
     def remembered(i, plan, frames, past):
         blocks = act(i, plan, frames, past)
         imagined.append(_imagine(planner, of_goal, frames, past, blocks))
         return blocks
 
-    recorder, history = Recorder(env, size), cell.planner.history
-    goals = (locked.starts[which], locked.goals[which])
-    outcome = run_episodes(recorder, *goals, remembered, cfg.evaluate.budget, cfg.frameskip, history, size)
-    frames = recorder.frames[: outcome["steps"][0] + 1]
+    recorder, goals = Recorder(env, size), (locked.starts[which], locked.goals[which])
+    budget = (cfg.evaluate.budget, cfg.frameskip, cell.planner.history, size)
+    outcome = run_episodes(recorder, *goals, remembered, *budget)
+    success, steps = bool(outcome["success"][0]), int(outcome["steps"][0])
+    frames = recorder.frames[: steps + 1]
     real = [float(of_goal(planner.encode(frame))) for frame in frames]
-    solved = "solved" if outcome["success"][0] else "not solved"
     cost += " (drawn: its l2, without the factor)" if cost == "rc_aux" else ""
-    title = f"{cfg.env}, {cfg.label}, {cost}: {solved} after {outcome['steps'][0]} steps"
+    title = f"{cfg.env}, {cfg.label}, {cost}: {'solved' if success else 'not solved'} after {steps} steps"
     with publish(out) as temporary:
         pages = _pages(frames, goal, real, imagined, cfg.frameskip * cell.planner.receding, cfg.frameskip, title)
         pages[0].save(temporary, format="gif", save_all=True, append_images=pages[1:], duration=120, loop=0)
-    return {"success": bool(outcome["success"][0]), "steps": int(outcome["steps"][0]), "plans": len(imagined)}
-
-
-def _contact(env, starts) -> tuple[float, bool] | None:
-    """A contact gate's share of l2 changes on the way; the picture keeps the start's, so that its curve is one cost."""
-    if not hasattr(env, "contact_geometry"):
-        return None
-    distance, touching = env.contact_geometry(starts)
-    return float(distance[0]), bool(touching[0])
+    return {"success": success, "steps": steps, "plans": len(imagined)}
 
 
 def _imagine(planner: LatentPlanner, of_goal, frames, past, blocks) -> list[float]:
@@ -103,26 +94,20 @@ def _pages(frames, goal, real, imagined, every: int, frameskip: int, title: str)
 
     figure = Figure(figsize=(4.2, 4.0), dpi=100, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    (now, end), (curve, _) = figure.subplots(2, 2, gridspec_kw={"height_ratios": [1.25, 1]})
-    grid = curve.get_gridspec()
-    for axes in (curve, _):
-        axes.remove()
-    curve = figure.add_subplot(grid[1, :])
+    axes = figure.subplot_mosaic([["now", "goal"], ["curve", "curve"]], height_ratios=[1.25, 1])
+    curve, current = axes["curve"], axes["now"].imshow(frames[0], interpolation="nearest")
+    axes["goal"].imshow(goal, interpolation="nearest")
     figure.suptitle(title, fontsize=8)
-    for axes, name, frame in ((now, "now", frames[0]), (end, "goal", goal)):
-        axes.set_title(name, fontsize=8)
-        axes.set_axis_off()
-        shown = axes.imshow(frame, interpolation="nearest")
-        if name == "now":
-            current = shown
+    for name in ("now", "goal"):
+        axes[name].set_title(name, fontsize=8)
+        axes[name].set_axis_off()
     for k, costs in enumerate(imagined):
         steps = k * every + frameskip * np.arange(len(costs))
         curve.plot(steps, costs, "--o", color=ORANGE, markersize=3, linewidth=1, label="imagined" if k == 0 else None)
     (line,) = curve.plot([], [], color=BLUE, linewidth=1.5, label="real")
     (dot,) = curve.plot([], [], "o", color=BLUE, markersize=5)
-    curve.set_xlim(-1, max(every, len(real)))
-    top = max(max(real), *(max(costs) for costs in imagined)) if imagined else max(real)
-    curve.set_ylim(0, 1.05 * top)
+    top = max(max(costs) for costs in (real, *imagined))
+    curve.set(xlim=(-1, max(every, len(real))), ylim=(0, 1.05 * top))
     curve.set_xlabel("environment step", fontsize=8)
     curve.set_ylabel("cost to the goal", fontsize=8)
     curve.tick_params(labelsize=7)
@@ -138,7 +123,7 @@ def _pages(frames, goal, real, imagined, every: int, frameskip: int, title: str)
 
 
 def landscape(cfg: EvaluateSlice, checkpoint: Path, out: Path, side: int = 64) -> dict[str, float]:
-    """Two-Room: the costs from every place to GOAL as `out`.pdf and .png. -> how far each jumps at the wall"""
+    """Two-Room: the costs from every place to GOAL as `out`.pdf and .png. -> how far each cost jumps at the wall"""
     from tdjepa.base.figure_files import save
     from tdjepa.model import checkpoint as checkpoints
 
@@ -156,7 +141,7 @@ def landscape(cfg: EvaluateSlice, checkpoint: Path, out: Path, side: int = 64) -
 
 
 def _places(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the agent can be drawn, row by row; (side * side, 2), and whether it can stand there (not in the wall)"""
+    """Where the agent can be drawn, row by row; (side * side, 2), and whether it can stand there (not in the wall)."""
     from tdjepa.envs import two_room as t
 
     line = np.linspace(t.BORDER + t.RADIUS, t.SIZE - t.BORDER - t.RADIUS, side)
@@ -201,10 +186,7 @@ def _landscape(costs, places, inside, side: int, title: str):
         axes.contour(line, line, shown, 12, colors="white", linewidths=0.4)
         axes.plot(*GOAL, "*", color="white", markeredgecolor="black", markersize=11)
         axes.set_title(f"{NAMES[name]} to the star, {title}", fontsize=8)
-        axes.set_aspect("equal")
         axes.invert_yaxis()
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_facecolor("black")  # the wall
+        axes.set(aspect="equal", xticks=[], yticks=[], facecolor="black")  # black: the wall
         figure.colorbar(filled, ax=axes, shrink=0.8).ax.tick_params(labelsize=7)
     return figure

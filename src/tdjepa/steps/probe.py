@@ -2,10 +2,10 @@
 
     tdjepa probe --env push_t --method tdjepa --seed 3072 --scale desk
 
-Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and with a Gaussian
-kernel of it besides, which also finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled
-out open loop along logged actions, as the planner rolls them out, so that errors come in the units of the success criterion.
-A model cannot plan to what it does not see; but a good probe does not promise good plans.
+Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and also with a
+Gaussian kernel of it, which finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled out
+open loop along logged actions, as the planner does, so that errors have the units of the success criterion.
+A model cannot plan to what it does not see, but a good probe does not promise good plans.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,8 @@ from tdjepa.base.streams import stream
 from tdjepa.config.slices import ProbeSlice
 from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
-from tdjepa.mining import split
-from tdjepa.model import checkpoint
+from tdjepa.mining.split import read as read_split
+from tdjepa.model.checkpoint import load, of
 from tdjepa.model.world_model import WorldModel
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
@@ -37,7 +37,7 @@ def circle(angle: np.ndarray) -> np.ndarray:
 
 
 # what is read from the states (N, S) of each environment: {(quantity, unit): states -> (N, k)}; the error of an angle is a
-# chord, nearly radians as long as it is small
+# chord, which is nearly radians while it is small
 QUANTITIES: dict[str, dict[tuple[str, str], Map]] = {
     "two_room": {("agent", "px"): lambda s: s[:, :2]},
     "reacher": {("shoulder", "rad"): lambda s: circle(s[:, 0]), ("wrist", "rad"): lambda s: circle(s[:, 1])},
@@ -61,7 +61,7 @@ def fit(z: np.ndarray, y: np.ndarray) -> Map:
 
 
 def fit_kernel(z: np.ndarray, y: np.ndarray) -> Map:
-    """What `fit` leaves over, by ridge regression on a Gaussian kernel as wide as the median distance of two latents."""
+    """`fit`, and ridge regression of what it leaves over on a Gaussian kernel as wide as the median distance of two latents."""
     n = min(CENTRES, 4 * len(z) // 5)
     centres, line = z[:n], fit(z[:n], y[:n])
     distances = squared_distances(centres, centres)
@@ -111,19 +111,11 @@ def imagine(model: WorldModel, z: np.ndarray, blocks: np.ndarray, chunk: int = 1
 
 
 def probe(
-    model: WorldModel,
-    data: Store,
-    quantities: dict[tuple[str, str], Map],
-    train: np.ndarray,
-    held_out: np.ndarray,
-    frameskip: int,
-    horizon: int,
-    rng: np.random.Generator,
-    n: int,
+    model: WorldModel, data: Store, quantities, train, held_out, frameskip: int, horizon: int, rng, n: int
 ) -> list[dict]:
-    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record a quantity:
+    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record per quantity:
 
-    mean: error if one always said the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
+    mean: the error of always saying the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
     the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.
     """
     span = horizon * frameskip
@@ -134,33 +126,25 @@ def probe(
     z_fit, z = z_fit.astype(np.float64), z.astype(np.float64)
     out = []
     for (name, unit), quantity in quantities.items():
-        true = [quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1)]
+        now, *later = (quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1))
         known = quantity(data.state[fitted])
         line, bent = fit(z_fit, known), fit_kernel(z_fit, known)
-        out.append(
-            {
-                "quantity": name,
-                "unit": unit,
-                "mean": error(true[0].mean(0), true[0]),
-                "linear": error(line(z), true[0]),
-                "kernel": error(bent(z), true[0]),
-                "ahead": [error(bent(z_hat[:, k]), true[k + 1]) for k in range(horizon)],
-                "still": [error(true[0], true[k + 1]) for k in range(horizon)],
-            }
-        )
+        record = {"quantity": name, "unit": unit, "mean": error(now.mean(0), now)}
+        record |= {"linear": error(line(z), now), "kernel": error(bent(z), now)}
+        record["ahead"] = [error(bent(z_hat[:, k]), true) for k, true in enumerate(later)]
+        out.append(record | {"still": [error(now, true) for true in later]})
     return out
 
 
-def run(cfg: ProbeSlice, episodes: Path, split_file: Path, checkpoint_file: Path, out: Path) -> dict:
-    """Probe one checkpoint on the test part; the errors into `out` (JSON)."""
+def run(cfg: ProbeSlice, episodes: Path, split: Path, checkpoint: Path, out: Path) -> dict:
+    """Probe one checkpoint on the test part and write the errors into `out` (JSON)."""
     data = open_store(episodes)
-    model, _ = checkpoint.load(checkpoint_file, checkpoint.of(cfg, cfg.last_epoch))
-    parts = {name: np.asarray(part) for name, part in split.read(split_file, data.episodes).items()}
-    rng = stream(cfg.seed, "probe")
+    model, _ = load(checkpoint, of(cfg, cfg.last_epoch))
+    parts = {name: np.asarray(part) for name, part in read_split(split, data.episodes).items()}
     where = (QUANTITIES[cfg.env], parts["train"], parts["test"], cfg.frameskip, cfg.horizon)
-    found = probe(model, data, *where, rng, cfg.frames)
+    found = probe(model, data, *where, stream(cfg.seed, "probe"), cfg.frames)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed, "epoch": cfg.last_epoch}
-    made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint_file)}
+    made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint)}
     write_json(out, {**who, **made, "quantities": [_rounded(record) for record in found]})
     return {
         f"{r['quantity']} ({r['unit']})": f"always the mean {r['mean']:.3g}, linear {r['linear']:.3g}, "
@@ -170,7 +154,7 @@ def run(cfg: ProbeSlice, episodes: Path, split_file: Path, checkpoint_file: Path
 
 
 def _rounded(record: dict) -> dict:
-    """Five significant digits: what more there is belongs to the machine."""
+    """Five significant digits: further ones depend on the machine."""
 
     def cut(value):
         return [cut(v) for v in value] if isinstance(value, list) else float(f"{value:.5g}")

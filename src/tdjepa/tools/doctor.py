@@ -25,6 +25,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 JOB_MEMORY = 6_000_000_000  # what a training asks for (workflow/rules/train.smk)
 APT = "sudo apt-get install --no-install-recommends "
 
+Which = Callable[[str], str | None]
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -61,14 +63,24 @@ def examine(params: Params, lock: Path) -> dict[str, Finding]:
     }
 
 
+def judged(good: object, text: str, advice: str, state: str = MISSING) -> Finding:
+    """The text alone if all is well, else in this state and with the advice."""
+    return Finding(OK, text) if good else Finding(state, text, advice)
+
+
+def all_of(names: tuple[str, ...], which: Which, advice: str, state: str = MISSING) -> Finding:
+    """Programs that must all be on PATH."""
+    absent = [name for name in names if which(name) is None]
+    return judged(not absent, f"not on PATH: {', '.join(absent)}" if absent else ", ".join(names), advice, state)
+
+
 # Python and its packages ----------------------------------------------------------------------------------------------
 
 
 def python(version: tuple[int, int, int]) -> Finding:
     text = ".".join(map(str, version)) + f" on {platform.system()} {platform.machine()}"
-    if version[:2] == (3, 11):
-        return Finding(OK, text)
-    return Finding(PROBLEM, text, "the pins are for Python 3.11: make setup PYTHON=/path/to/python3.11")
+    advice = "the pins are for Python 3.11: make setup PYTHON=/path/to/python3.11"
+    return judged(version[:2] == (3, 11), text, advice, PROBLEM)
 
 
 def packages(lock: Path, version: Callable[[str], str | None]) -> Finding:
@@ -101,12 +113,9 @@ def torch_pair(torch: str | None, torchvision: str | None, required: list[str]) 
     return Finding(OK, text + note)
 
 
-def programs(which: Callable[[str], str | None]) -> Finding:
-    absent = [name for name in ("git", "make", "snakemake", "dvc") if which(name) is None]
-    if not absent:
-        return Finding(OK, "git, make, snakemake, dvc")
+def programs(which: Which) -> Finding:
     advice = "make setup brings snakemake and dvc, the system's packages bring git and make; activate .venv"
-    return Finding(PROBLEM, f"not on PATH: {', '.join(absent)}", advice)
+    return all_of(("git", "make", "snakemake", "dvc"), which, advice, PROBLEM)
 
 
 # What only some steps need --------------------------------------------------------------------------------------------
@@ -115,41 +124,33 @@ def programs(which: Callable[[str], str | None]) -> Finding:
 def opengl(opens: Callable[[str], bool], system: str) -> Finding:
     if system != "linux":
         return Finding(OK, "the system's own")
-    found = [name for name in ("libEGL.so.1", "libOSMesa.so.8", "libOSMesa.so.6") if opens(name)]
-    if found:
-        return Finding(OK, f"{found[0]} opens")
+    found = next((name for name in ("libEGL.so.1", "libOSMesa.so.8", "libOSMesa.so.6") if opens(name)), None)
     advice = f"to draw Reacher and OGB-Cube without a display: {APT}{GL_PACKAGES}"
-    return Finding(MISSING, "neither EGL nor OSMesa", advice)
+    return judged(found, f"{found} opens" if found else "neither EGL nor OSMesa", advice)
 
 
-def latex(which: Callable[[str], str | None], kpsewhich: Callable[[tuple[str, ...]], list[str]]) -> Finding:
+def latex(which: Which, kpsewhich: Callable[[tuple[str, ...]], list[str]]) -> Finding:
     absent = [name for name in ("latexmk", "pdflatex", "bibtex", "kpsewhich") if which(name) is None]
     if not absent:
         found = kpsewhich(TEX_FILES)
         absent = [name for name in TEX_FILES if name not in found]
-    if not absent:
-        return Finding(OK, "latexmk, acmart and what it draws on")
-    return Finding(MISSING, f"not found: {', '.join(absent)}", f"for the PDF: {APT}{TEX_PACKAGES}")
+    text = f"not found: {', '.join(absent)}" if absent else "latexmk, acmart and what it draws on"
+    return judged(not absent, text, f"for the PDF: {APT}{TEX_PACKAGES}")
 
 
-def browser(which: Callable[[str], str | None]) -> Finding:
+def browser(which: Which) -> Finding:
     found = next((name for name in BROWSERS if which(name)), None)
-    if found:
-        return Finding(OK, found)
-    return Finding(MISSING, "no Chromium", f"for the tests of the web page only: {APT}chromium")
+    return judged(found, found or "no Chromium", f"for the tests of the web page only: {APT}chromium")
 
 
-def gpu(which: Callable[[str], str | None]) -> Finding:
+def gpu(which: Which) -> Finding:
     if which("nvidia-smi"):
         return Finding(OK, "nvidia-smi is here; train.device: auto takes it")
     return Finding(MISSING, "none seen: training runs on the CPU", "the scales smoke and desk need none, paper does")
 
 
-def slurm(which: Callable[[str], str | None]) -> Finding:
-    absent = [name for name in ("sbatch", "squeue", "sacct") if which(name) is None]
-    if not absent:
-        return Finding(OK, "sbatch, squeue, sacct")
-    return Finding(MISSING, f"not on PATH: {', '.join(absent)}", "only for a cluster: log in to one of its nodes")
+def slurm(which: Which) -> Finding:
+    return all_of(("sbatch", "squeue", "sacct"), which, "only for a cluster: log in to one of its nodes")
 
 
 # The machine ----------------------------------------------------------------------------------------------------------
@@ -163,22 +164,20 @@ def bytes_needed(params: Params) -> int:
 
 def disk(free: int, needed: int, scale: str) -> Finding:
     text = f"{free / 1e9:.1f} GB free; the data of scale {scale} takes at most {needed / 1e9:.1f} GB"
-    advice = "free some space, or choose a smaller scale: --scale smoke"
-    return Finding(OK, text) if free > 1.2 * needed + 1e9 else Finding(PROBLEM, text, advice)
+    return judged(free > 1.2 * needed + 1e9, text, "free some space, or choose a smaller scale: --scale smoke", PROBLEM)
 
 
 def memory(total: int | None) -> Finding:
     if total is None:
         return Finding(MISSING, "unknown")
     text = f"{total / 1e9:.1f} GB; a training asks for at most {JOB_MEMORY / 1e9:.0f}"
-    return Finding(OK, text) if total >= JOB_MEMORY else Finding(PROBLEM, text, "make reproduce CORES=1 SCALE=smoke")
+    return judged(total >= JOB_MEMORY, text, "make reproduce CORES=1 SCALE=smoke", PROBLEM)
 
 
 def cores(count: int, threads: str | None) -> Finding:
     text = f"{count} usable; OMP_NUM_THREADS {threads or 'unset, so 1'}"
-    if threads in (None, "1"):
-        return Finding(OK, text)
-    return Finding(MISSING, text, "results are promised byte-equal only at equal thread counts; the Makefile sets 1")
+    advice = "results are promised byte-equal only at equal thread counts; the Makefile sets 1"
+    return judged(threads in (None, "1"), text, advice)
 
 
 def _version(name: str) -> str | None:
@@ -189,18 +188,14 @@ def _version(name: str) -> str | None:
 
 
 def _requires(name: str) -> list[str]:
-    try:
-        return metadata.requires(name) or []
-    except metadata.PackageNotFoundError:
-        return []
+    return metadata.requires(name) or [] if _version(name) else []
 
 
 def _opens(library: str) -> bool:
     try:
-        ctypes.CDLL(library)
+        return bool(ctypes.CDLL(library))
     except OSError:
         return False
-    return True
 
 
 def _kpsewhich(files: tuple[str, ...]) -> list[str]:

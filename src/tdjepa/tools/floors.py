@@ -12,11 +12,12 @@ from pathlib import Path
 import pandas as pd
 
 from tdjepa.base.artefacts import card_path, read_json
+from tdjepa.config.names import FLOORS
 from tdjepa.config.params import Params
 from tdjepa.config.slices import evaluate_slice
-from tdjepa.report.labels import ENVS, FLOORS
+from tdjepa.report.labels import ENVS, UNTRAINED
+from tdjepa.report.phrases import number
 from tdjepa.report.table import Table
-from tdjepa.report.tables import number
 from tdjepa.steps import evaluate as evaluation
 from tdjepa.steps.paths import path
 
@@ -35,7 +36,7 @@ def run(p: Params, envs: tuple[str, ...]) -> Table:
 
 
 def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> Table:
-    """One column an environment."""
+    """One column per environment."""
     d = p.render.digits
 
     def percent(value: float | None) -> str:
@@ -55,7 +56,7 @@ def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> T
         ["The demonstrator reaches its goals", *map(by_demonstrator, cards.values())],
         ["All pairs: solved at the start", *(percent(c["trivial_share"]) for c in cards.values())],
         ["Test pairs: solved at the start", *(percent(t.trivial.mean()) for t in rows.values())],
-        *([FLOORS[floor], *(rate(t, floor) for t in rows.values())] for floor in evaluation.FLOORS),
+        *([UNTRAINED[floor], *(rate(t, floor) for t in rows.values())] for floor in FLOORS),
     ]
     seeds = len(p.evaluate.plan_seeds)
     pairs = ", ".join(dict.fromkeys(str(len(t[["episode", "start"]].drop_duplicates())) for t in rows.values()))

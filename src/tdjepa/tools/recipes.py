@@ -18,8 +18,7 @@ from tdjepa.base.figure_files import save
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.runs import diagnosed_epochs, planned_cost
-from tdjepa.report import figures, inputs
-from tdjepa.report import gather as collected
+from tdjepa.report import figures, gather, inputs
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, cost_text, method_label
 from tdjepa.report.phrases import number
@@ -33,7 +32,7 @@ Points = list[tuple[float, float]]  # (CPU-minutes, success in percent)
 
 def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
-    found = inputs.read(**collected.inputs(p), params=p)
+    found = inputs.read(p, **gather.files(p))
     if not found.stats["cells"]:
         raise UserError(
             f"{path('evidence/stats.json', p.scale)}: nothing was judged yet; run snakemake judge_all first"
@@ -55,15 +54,12 @@ def points(found: Inputs, env: str, method: str) -> Points:
 
 def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
     """CPU-minutes of training up to each epoch, those of the training that it continues included."""
-    said = [cpu_seconds(p.scale, env, method, seed) for seed in p.train_seeds]
-    said = [seconds for seconds in said if seconds is not None]
-    if not said:
-        return {}
+    said = [s for seed in p.train_seeds if (s := cpu_seconds(p.scale, env, method, seed)) is not None]
     before, earlier = p.methods[method].continues, 0.0
     if before:
         earlier = cpu_minutes(p, env, before.method).get(before.epoch)
-        if earlier is None:
-            return {}
+    if not said or earlier is None:
+        return {}
     # every epoch has as many steps as the others
     return {epoch: earlier + median(said) / 60 * epoch / p.train.epochs for epoch in range(1, p.train.epochs + 1)}
 
@@ -76,7 +72,7 @@ def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
 
 
 def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
-    """One line an environment and method, one column an evaluated epoch: success, and the minutes until then."""
+    """One line per environment and method, one column per evaluated epoch: success, and the minutes until then."""
     p, d = found.params, found.params.render.digits
     epochs = diagnosed_epochs(p)
     body: list[list[str] | None] = []
@@ -84,7 +80,7 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
         for m in runs.methods_in(p, env):
             cost, minutes = planned_cost(p, env, m), cpu_minutes(p, env, m)
             rates = {epoch: rate for epoch, rate, _ in curve(found, env, m, cost)}
-            texts = [_text(rates.get(epoch), minutes.get(epoch), d) for epoch in epochs]
+            texts = [f"{number(rates[e], d)} @ {number(minutes.get(e), 1)}" if e in rates else "–" for e in epochs]
             whole = found.cell(env, m, cost)
             last = "–" if whole is None else f"{number(whole['mean'], d)} ({whole['n_train_seeds']})"
             body.append([ENVS[env], f"{method_label(p, m)}, {cost_text(p, cost)}", *texts, last])
@@ -99,22 +95,15 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
     return Table("recipes", caption, head, body[:-1], left=2)
 
 
-def _text(rate: float | None, minutes: float | None, digits: int) -> str:
-    if rate is None:
-        return "–"
-    return f"{number(rate, digits)} @ {'–' if minutes is None else number(minutes, 1)}"
-
-
 def draw(p: Params, curves: dict[tuple[str, str], Points]):
-    """Success over CPU-minutes, a panel an environment."""
+    """Success over CPU-minutes, one panel per environment."""
     figure, panels = env_panels(list(p.envs), 1.6)
     for env, ax in panels:
         for m in runs.methods_in(p, env):
             if len(curves[env, m]) > 1:
                 colour, marker, line = look(m)
-                ax.plot(
-                    *zip(*curves[env, m], strict=True), color=colour, marker=marker, ls=line, label=method_label(p, m)
-                )
+                how = {"color": colour, "marker": marker, "ls": line, "label": method_label(p, m)}
+                ax.plot(*zip(*curves[env, m], strict=True), **how)
         ax.set(ylim=(-3, 103), xlim=(0, None), title=ENVS[env])
     figure.supxlabel("CPU-minutes of training", fontsize=7.5)
     figure.supylabel("success (%)", fontsize=7.5)

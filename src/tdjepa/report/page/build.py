@@ -1,83 +1,105 @@
-"""`tdjepa page`: everything of a scale in one HTML file that opens offline and asks the network for nothing."""
+"""`tdjepa page`: everything of a scale in one HTML file that opens offline and asks the network for nothing.
+
+The markup is in page.html and parts.html, where Jinja2 escapes whatever is not itself markup: a label or a path can never
+become any. page.css and page.js are written into the page.
+"""
 
 import base64
 import hashlib
+import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
-from string import Template
 
-from tdjepa.base.artefacts import canonical, read_json, write_card, write_text
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from tdjepa.base.artefacts import canonical, write_card, write_text
 from tdjepa.config.params import Params
-from tdjepa.report import gather as collected
-from tdjepa.report import inputs, tables
+from tdjepa.evidence.guard import require_rows
+from tdjepa.report import captions, gather, inputs, tables
 from tdjepa.report.inputs import Inputs
-from tdjepa.report.labels import ENVS, method_label
-from tdjepa.report.page import claims, run_times, sections
-from tdjepa.report.page.html import Html, element, join
+from tdjepa.report.labels import ENVS, NOT_RUN, method_label
+from tdjepa.report.page import cells, claims, pictures, run_times
 from tdjepa.report.page.trace import trace
 from tdjepa.report.phrases import count, plan_seeds_text
+from tdjepa.report.table import Strong
 from tdjepa.steps.paths import path
-
-TEMPLATES = {"html": "page.html", "css": "page.css", "js": "page.js"}
-
 
 ELSEWHERE = ("data", "claims")  # tables that have a section of their own
 EXPECTED = Path("workflow", "expected_seconds.yaml")
+LONG = 48  # characters; a longer text wraps
 
 
 def run(params: Params, out: Path | None = None, times: Sequence[Path] | None = None) -> dict:
     """Write the page and its card from whatever lies in the folders of the scale."""
-    out = Path(out or path("page", params.scale))
-    files = collected.inputs(params)
-    results = Path("results", params.scale)
-    text = page(
-        inputs.read(**files, params=params),
-        files["rows"],
-        judged=read_claims(Path(path("evidence/claims.json", params.scale))),
-        rollouts=sorted(results.glob("pictures/**/*.gif")),
-        times=times or sorted(results.glob("benchmarks/*.tsv")) or list(filter(Path.exists, [EXPECTED])),
-    )
+    out, scale = Path(out or path("page", params.scale)), params.scale
+    files, results = gather.files(params), Path("results", scale)
+    require_rows(files["rows"], scale)
+    found = inputs.read(params, **files)
+    times = times or sorted(results.glob("benchmarks/*.tsv")) or list(filter(Path.exists, [EXPECTED]))
+    text = page(found, sorted(results.glob("pictures/**/*.gif")), times)
     write_text(out, text)
-    write_card(out, "page", {"scale": params.scale})
+    write_card(out, "page", {"scale": scale})
     return {"page": out, "bytes": len(text.encode())}
 
 
-def read_claims(path: Path) -> list[dict]:
-    return claims.checked(read_json(path), path) if path.exists() else []
-
-
-def page(
-    found: Inputs, rows: Sequence[Path], judged: list[dict], rollouts: Sequence[Path], times: Sequence[Path]
-) -> str:
+def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
     """The whole file as text."""
-    made = [build(found) for build in tables.ALL]
-    data = canonical(trace(found, rows, sections.cited(made))).replace("<", "\\u003c")  # no "</script>" in it
-    style, script = _template("css"), _template("js")
+    made, p = [build(found) for build in tables.ALL], found.params
+    shown, left_out = pictures.rollouts(rollouts)
+    templates = _environment()
+    style, script = (templates.loader.get_source(templates, name)[0] for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    shown = {t.name: sections.titled(t.name, sections.table(t), t.caption) for t in made}
-    parts = {
-        "title": _title(found),
-        "facts": _facts(found),
-        "verdicts": _verdicts(judged),
-        "claims": _claims(judged, found.params.render.digits),
-        "tables": join(html for name, html in shown.items() if name not in ELSEWHERE),
-        "figures": sections.all_figures(found),
-        "rollouts": sections.rollouts(rollouts, found.params.scale),
-        "data": join([shown.get("data"), sections.cards(found)]),
-        "cells": sections.every_cell(found) if found.stats["cells"] else sections.not_run(),
-        "times": run_times.section(times, found.params.scale),
-        "rebuild": _rebuild(found.params.scale),
-    }
-    escaped = {name: join([part]) for name, part in parts.items()}
-    return Template(_template("html")).substitute(escaped, policy=policy, style=style, script=script, json=data)
+    traced = canonical(trace(found, cells.cited(made))).replace("<", "\\u003c")  # no "</script>" in it
+    template = templates.get_template("page.html")
+    return template.render(
+        scale=p.scale,
+        facts=_facts(found),
+        counts=claims.counts(found.claims),
+        claims=[claims.view(claim, p.render.digits) for claim in found.claims],
+        tables=[table for table in made if table.name not in ELSEWHERE],
+        data_table=next((table for table in made if table.name == "data"), None),
+        cards={ENVS[env]: _json(found.cards[env]) for env in ENVS if env in found.cards},
+        figures=pictures.figures(found, _title),
+        rollouts=shown,
+        left_out=", ".join(path.as_posix() for path in left_out),
+        cells=cells.every_cell(found),
+        names=[cells.name(found, cell) for cell in found.stats["cells"]],
+        times=run_times.tables(times, p.scale),
+        markup={"policy": Markup(policy), "style": Markup(style), "script": Markup(script), "data": Markup(traced)},
+    )
 
 
-def _template(kind: str) -> str:
-    return resources.files(__package__).joinpath(TEMPLATES[kind]).read_text(encoding="utf-8")
+def _environment() -> Environment:
+    how = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    made = Environment(loader=PackageLoader(__package__, ""), **how)
+    made.filters |= {"maths": _maths, "kind": _kind, "title": _title, "rows_link": cells.rows_link}
+    made.tests["strong"] = lambda text: isinstance(text, Strong)
+    made.globals |= {"MARKS": claims.MARKS, "NOT_RUN": NOT_RUN}
+    return made
+
+
+def _maths(text) -> Markup:
+    """Escaped, with the subscript of d_ψ set as one."""
+    return escape(str(text)).replace("d_ψ", Markup("d<sub>ψ</sub>"))
+
+
+def _kind(text: str, is_text: bool, wraps: bool) -> str | None:
+    """The classes of a table's cell."""
+    long = wraps and len(text) > LONG
+    kinds = {"text": is_text or long, "long": long, "empty": text in ("", "–", NOT_RUN)}
+    return " ".join(kind for kind, holds in kinds.items() if holds) or None
+
+
+def _title(name: str) -> str:
+    return captions.texts()["titles"].get(name, name.replace("_", " ").capitalize())
+
+
+def _json(card: dict) -> str:
+    return json.dumps(card, indent=1, sort_keys=True, ensure_ascii=False)
 
 
 def _digest(text: str) -> str:
@@ -85,34 +107,12 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _title(found: Inputs) -> str:
-    return f"Temporal-Distance-JEPA, reproduced: scale {found.params.scale}"
-
-
-def _facts(found: Inputs) -> Html:
+def _facts(found: Inputs) -> dict[str, str]:
     p, rows = found.params, sum(cell["n_rows"] for cell in found.stats["cells"])
-    facts = {
+    return {
         "Scale": p.scale,
         "Environments": ", ".join(ENVS[env] for env in p.envs),
         "Methods": ", ".join(method_label(p, method) for method in p.methods_run),
         "Seeds": f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}",
         "Episodes": f"{p.evaluate.episodes} {p.evaluate.manifest} pairs, {rows:,} rows",
     }
-    return element("dl", *(element("div", element("dt", k), element("dd", v)) for k, v in facts.items()))
-
-
-def _verdicts(judged: list[dict]) -> Html | None:
-    """How the claims came out, with all sources of variance."""
-    if not judged:
-        return None
-    counts = claims.counts(judged, "ours")
-    return element("p", *(claims.badge(v, f"{n} {v}") for v, n in counts.items() if n), class_="counts")
-
-
-def _claims(judged: list[dict], digits: int) -> Html:
-    return claims.section(judged, digits) if judged else sections.not_run("The claims have not been judged yet.")
-
-
-def _rebuild(scale: str) -> Html:
-    lines = [f"make reproduce SCALE={scale}", f"snakemake --cores all --config scale={scale} -- all"]
-    return sections.commands([*lines, f"tdjepa page --scale {scale}"])

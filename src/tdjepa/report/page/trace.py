@@ -5,28 +5,27 @@ success, and the steps as plain numbers, make less than a megabyte.
 """
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from tdjepa.base.artefacts import card_path, read_json, sha256
+from tdjepa.config.names import MAIN, SIMULATOR
 from tdjepa.evidence import rows as evaluation_rows
-from tdjepa.evidence.columns import SIMULATOR
-from tdjepa.evidence.rows import CELL, FLOORS
+from tdjepa.evidence.columns import CELL
 from tdjepa.report.inputs import Inputs
-from tdjepa.report.labels import COSTS, ENVS, SOLVERS, method_label
-from tdjepa.report.tables import reproduced_text
+from tdjepa.report.page import cells
+from tdjepa.report.phrases import reproduced_text
 
 FACTS = ("mean", "std", "low", "high", "mean_nontrivial", "excess_over_random", "epoch")
 FACTS += ("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows")
-MAIN = "main"  # the setting of the published protocol
 COMPARED = ("difference", "low", "high", "p_holm")
 
 
-def trace(found: Inputs, rows: Sequence[Path], cited: set[str]) -> dict:
+def trace(found: Inputs, cited: set[str]) -> dict:
     """The page's data: pairs of each environment, cells by id, rows files, and comparisons of the cited cells."""
+    rows = found.files.get("rows", ())
     frames = [evaluation_rows.read([path]).assign(file=i) for i, path in enumerate(rows)]
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({name: [] for name in (*CELL, "file")})
     pairs, runs = {}, {}
@@ -35,12 +34,12 @@ def trace(found: Inputs, rows: Sequence[Path], cited: set[str]) -> dict:
         numbers = of_env.groupby(["episode", "start"], sort=True).ngroup()  # places in the list of pairs
         for values, of_cell in of_env.assign(pair=numbers).groupby(CELL, sort=True):
             runs.setdefault(_key(dict(zip(CELL, values, strict=True))), []).extend(_runs(of_cell, len(pairs[env])))
-    cells = {cell["id"]: _cell(found, cell, runs) for cell in found.stats["cells"]}
-    known = cited & set(cells)
+    by_id = {cell["id"]: _cell(found, cell, runs) for cell in found.stats["cells"]}
+    known = cited & set(by_id)
     comparisons = [c for c in found.stats["comparisons"] if c["a"] in known and c["b"] in known]
     return {
         "pairs": {env: table.to_numpy(int).tolist() for env, table in pairs.items()},  # [episode, start, trivial]
-        "cells": cells,
+        "cells": by_id,
         "files": [_file(path) for path in rows],
         "comparisons": [[c["a"], c["b"], *(c[name] for name in COMPARED)] for c in comparisons],
         "level": found.params.judge.level,
@@ -50,27 +49,6 @@ def trace(found: Inputs, rows: Sequence[Path], cited: set[str]) -> dict:
 def _key(cell: dict) -> tuple:
     """What tells cells apart: under the published protocol the first six fields do, whatever else a file says."""
     return tuple(cell[name] for name in (CELL[:6] if cell.get("setting", MAIN) == MAIN else CELL))
-
-
-def cell_name(found: Inputs, cell: dict) -> str:
-    """Two-Room · TD-JEPA · d_ψ, and the epoch where it is not the last."""
-    parts = [ENVS.get(cell["env"], cell["env"]), method_label(found.params, cell["method"])]
-    if cell["method"] not in FLOORS:
-        parts.append(COSTS.get(cell["cost"], cell["cost"]))
-        if cell["epoch"] != found.params.train.epochs:
-            parts.append(f"epoch {cell['epoch']}")
-    return " · ".join([*parts, *_sweep(cell)])
-
-
-def _sweep(cell: dict) -> list[str]:
-    """What a sweep's id says beyond that of the published protocol."""
-    return cell["id"].split("/")[6:]
-
-
-def planner_text(cell: dict) -> str:
-    if cell["solver"] == "none":
-        return "–"
-    return ", ".join([SOLVERS.get(cell["solver"], cell["solver"]), f"w = {cell['w']:g}", *_sweep(cell)])
 
 
 def _runs(of_cell: pd.DataFrame, n_pairs: int) -> list:
@@ -87,10 +65,10 @@ def _runs(of_cell: pd.DataFrame, n_pairs: int) -> list:
 
 def _cell(found: Inputs, cell: dict, runs: dict) -> dict:
     return {
-        "name": cell_name(found, cell),
+        "name": cells.name(found, cell),
         "env": cell["env"],
         "text": str(reproduced_text(found, cell)),
-        "planner": planner_text(cell),
+        "planner": cells.planner_text(cell),
         **{name: cell[name] for name in FACTS},
         "runs": runs.get(_key(cell), []),
     }

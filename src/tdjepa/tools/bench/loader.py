@@ -1,45 +1,32 @@
-"""Windows a second at random places of one file: our memory map against the library's HDF5Dataset."""
+"""Windows per second at random places of one file: our memory map against the library's HDF5Dataset."""
 
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
-from tdjepa.base import torchvision_shim
-from tdjepa.config.records.data import TwoRoomData
-from tdjepa.config.slices import CollectSlice
 from tdjepa.data.store import Store
 from tdjepa.mining import windows
-from tdjepa.steps import collect
-from tdjepa.tools.bench.timing import best, result
+from tdjepa.tools.bench import data
+from tdjepa.tools.bench.timing import rates, result
 
-WINDOW, FRAMESKIP, BATCH = 4, 5, 32
+WINDOW, FRAMESKIP, BATCH, BATCHES, ITEMS = 4, 5, 32, 200, 200
 
 
 def run() -> dict:
-    torchvision_shim.ensure()
-    from stable_worldmodel.data.formats.hdf5 import HDF5Dataset
-
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "episodes.h5")
-        data = TwoRoomData(episodes=200, max_steps=100, action_noise=2.0, image_size=64)
-        collect.run(CollectSlice(env="two_room", seed=0, min_length=26, goal_offset=25, data=data), path)
-        store = Store(path)
-        library = HDF5Dataset(path=path, frameskip=FRAMESKIP, num_steps=WINDOW, keys_to_load=["pixels", "action"])
-        first = windows.starts(store.length, store.offset, np.arange(store.episodes), WINDOW, FRAMESKIP)
-        rng = np.random.default_rng(0)
-        mine, theirs = rng.permutation(len(first)), rng.permutation(len(library))
-        batches, items = 200, 200
+        path = data.two_room(Path(folder, "episodes.h5"), episodes=200, min_length=26)
+        store, library = Store(path), data.dataset(path, WINDOW, FRAMESKIP)
+        mine, theirs = data.shuffled(store, WINDOW, FRAMESKIP, library)
 
         def ours():
-            for k in range(batches):
-                chosen = first[mine[k * BATCH : (k + 1) * BATCH]]
+            for k in range(BATCHES):
+                chosen = mine[k * BATCH : (k + 1) * BATCH]
                 windows.gather(store.pixels, store.action, chosen, WINDOW, FRAMESKIP)
+            return BATCHES * BATCH
 
         def reference():
-            for k in range(items):
-                library[int(theirs[k])]
+            for k in theirs[:ITEMS]:
+                library[int(k)]
+            return ITEMS
 
-        a, b = best(ours, reference, rounds=3)
-    a, b = batches * BATCH / a, items / b
+        a, b = rates(ours, reference, rounds=3)
     return result("loader", a / b, a, b, unit="windows/s")

@@ -4,9 +4,9 @@
     tdjepa bench train --size paper    224 px and 18 M parameters, batch 2
 
 Plain means: the library's HDF5Dataset in torch's DataLoader, frames as (N, 3, H, W) normalised beforehand, timm's ViT, which
-takes every token through every block, SIGReg as its formula stands, AdamW and clipping as torch gives them. Both sides take
-every step from the same weights; `loss_difference` is the largest relative one. `share` is GFLOP of our step (matrix products
-and attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
+takes every token through every block, SIGReg as the formula, AdamW and clipping as torch gives them. Both sides take every
+step from the same weights; `loss_difference` is the largest relative one. `share` is GFLOP of our step (matrix products and
+attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
 At paper size the losses differ by 2e-4: 16 frames of an untrained ViT have CLS tokens of size 0.8 that differ by 0.001, and
 the batch norm of the projector magnifies the rounding with them (in float64 the latents agree to 3e-13).
 """
@@ -18,55 +18,41 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from tdjepa.base import torchvision_shim
 from tdjepa.base.allocator import keep_memory
 from tdjepa.base.errors import UserError
 from tdjepa.base.streams import seed_of
 from tdjepa.config.load import load
-from tdjepa.config.slices import CollectSlice, TrainSlice, train_slice
+from tdjepa.config.slices import TrainSlice, train_slice
 from tdjepa.data.store import Store
 from tdjepa.mining import windows
 from tdjepa.model.encoder import Encoder
+from tdjepa.model.normalisation import set_normalisation
 from tdjepa.model.vit import NORM_EPS
 from tdjepa.model.world_model import WorldModel, build
 from tdjepa.objective import methods, sigreg
-from tdjepa.steps import collect
 from tdjepa.steps.health import latent_health
-from tdjepa.steps.train import set_normalisation
-from tdjepa.tools.bench.timing import cpu_seconds, result
+from tdjepa.tools.bench import data
+from tdjepa.tools.bench.timing import cpu_seconds, faster, matmul, operations, peak
 
 # episodes, longest episode, batch, timed steps; a plain step at paper size takes many seconds
 SIZES = {"desk": (120, 100, 32, 30), "paper": (6, 60, 2, 3)}
-PEAK = 1024  # width of the square matrices whose product is the peak
-CPU_ATTENTION = {  # torch counts the kernels of GPUs only
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: (
-        sdpa_backward_flop_count(g, q, k, v)
-    ),
-}
 
 
 def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
     if size not in SIZES:
         raise UserError(f"--size {size}: must be one of {', '.join(SIZES)}")
-    torchvision_shim.ensure()
-    from stable_worldmodel.data.formats.hdf5 import HDF5Dataset
-
     keep_memory()  # as in `tdjepa train`; both sides gain
     torch.set_num_threads(1)
     episodes, longest, batch, steps = SIZES[size]
     p = load(file, size)
     cfg = train_slice(p, "two_room", "tdjepa", p.train_seeds[0])
-    window, frameskip = cfg.method.window, cfg.frameskip
+    window, frameskip, image_size = cfg.method.window, cfg.frameskip, p.collect.two_room.image_size
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "episodes.h5")
-        data = p.collect.two_room.model_copy(update={"episodes": episodes, "max_steps": longest})
         span = window * frameskip  # the library reads the actions after the last frame too
-        collect.run(CollectSlice(env="two_room", seed=0, min_length=span, goal_offset=25, data=data), path)
-        store = Store(path)
-        library = HDF5Dataset(path=path, frameskip=frameskip, num_steps=window, keys_to_load=["pixels", "action"])
+        path = data.two_room(Path(folder, "episodes.h5"), episodes, span, image_size, longest)
+        store, library = Store(path), data.dataset(path, window, frameskip)
         # the same windows on both sides, in the same order
         order = np.random.default_rng(0).choice(len(library), (steps + 2) * batch, replace=True)
         first = np.array([store.offset[e] + start for e, start in library.clip_indices])[order].reshape(-1, batch)
@@ -74,12 +60,11 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
 
         sides = []
         for fused in (True, None):
-            model = build(cfg.model, cfg.method.head, store.image_size, frameskip * store.action.shape[1], cfg.seed)
+            model = build(cfg.model, cfg.method.head, image_size, frameskip * store.action.shape[1], cfg.seed)
             set_normalisation(model, cfg, store, np.arange(store.episodes))
             decay = cfg.train.weight_decay
             sides.append((model.train(), torch.optim.AdamW(model.parameters(), 1e-4, weight_decay=decay, fused=fused)))
-        plain = PlainWay(sides[1][0])
-        losses = np.zeros((2, steps + 2))
+        plain, losses = PlainWay(sides[1][0]), np.zeros((2, steps + 2))
 
         def ours(k):
             frames, blocks = windows.gather(store.pixels, store.action, first[k], window, frameskip)
@@ -91,35 +76,26 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
                 frames, blocks = items["pixels"], items["action"][:, :-1]  # (B, T, 3, H, W), (B, T-1, block)
                 losses[1, k] = step(*sides[1], cfg, frames, blocks, k)
 
-        with FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION) as counter:
-            ours(0)
+        gflop, product, times = operations(lambda: ours(0)) / 1e9, matmul(), []
         reference(0)
-        a, times = torch.randn(PEAK, PEAK), []
         for k in range(1, steps + 2):
             sides[1][0].load_state_dict(sides[0][0].state_dict())
-            times.append([cpu_seconds(lambda f=f, k=k: f(k)) for f in (ours, reference, lambda _: a @ a)])
-        times = np.min(times[1:], 0)
-    gflop, peak = counter.get_total_flops() / 1e9, 2 * PEAK**3 / times[2] / 1e9
-    return result(
-        "train",
-        times[1] / times[0],
-        times[0],
-        times[1],
-        unit="s",
-        size=size,
-        batch=batch,
-        window=window,
-        loss=float(losses[0, -1]),
-        reference_loss=float(losses[1, -1]),
-        loss_difference=float(np.max(np.abs(losses[0] - losses[1]) / np.abs(losses[1]))),
-        gflop=round(gflop, 3),
-        peak_gflops=round(peak, 1),
-        share=round(gflop / times[0] / peak, 3),
-    )
+            times.append([cpu_seconds(lambda f=f, k=k: f(k)) for f in (ours, reference, lambda _: product())])
+        a, b, of_product = np.min(times[1:], 0)
+    gflops = peak(of_product) / 1e9
+    found = {
+        "loss": float(losses[0, -1]),
+        "reference_loss": float(losses[1, -1]),
+        "loss_difference": float(np.max(np.abs(losses[0] - losses[1]) / np.abs(losses[1]))),
+        "gflop": round(gflop, 3),
+        "peak_gflops": round(gflops, 1),
+        "share": round(gflop / a / gflops, 3),
+    }
+    return faster("train", a, b, size=size, batch=batch, window=window, **found)
 
 
 def step(model: WorldModel, optimiser, cfg: TrainSlice, frames, blocks, k: int) -> float:
-    """What `tdjepa train` does in a step, after the windows are there."""
+    """What `tdjepa train` does in a step, once the windows are there."""
     torch.manual_seed(seed_of(cfg.seed, "dropout", k))
     optimiser.zero_grad(set_to_none=True)
     loss, _, z = methods.objective(model, cfg.method, frames, blocks, cfg.seed, k, epoch=1)
@@ -131,30 +107,27 @@ def step(model: WorldModel, optimiser, cfg: TrainSlice, frames, blocks, k: int) 
 
 
 def timms(encoder: Encoder):
-    """timm's own ViT with the very parameters of this encoder's. (N, C, h, w) -> (N, width), or (N, P, width) of all tokens"""
+    """timm's own ViT with the parameters of this encoder. (N, C, h, w) -> (N, width), or (N, P, width) of all tokens"""
     torchvision_shim.ensure()
     from timm.models.vision_transformer import VisionTransformer
 
     ours = encoder.vit
     (width, channels, patch, _), cls = ours.patch_embed.proj.weight.shape, ours.cls_token is not None
-    vit = VisionTransformer(
-        img_size=round(ours.patches**0.5) * patch,
-        patch_size=patch,
-        in_chans=channels,
-        num_classes=0,
-        embed_dim=width,
-        depth=len(ours.blocks),
-        num_heads=ours.blocks[0].attn.heads,
-        class_token=cls,
-        global_pool="token" if cls else "",
-        norm_layer=partial(torch.nn.LayerNorm, eps=NORM_EPS),
-    )
+    shape = {
+        "img_size": round(ours.patches**0.5) * patch,
+        "patch_size": patch,
+        "in_chans": channels,
+        "embed_dim": width,
+    }
+    shape |= {"depth": len(ours.blocks), "num_heads": ours.blocks[0].attn.heads, "num_classes": 0}
+    readout = {"class_token": cls, "global_pool": "token" if cls else ""}
+    vit = VisionTransformer(**shape, **readout, norm_layer=partial(torch.nn.LayerNorm, eps=NORM_EPS))
     vit.load_state_dict(ours.state_dict(keep_vars=True), strict=True, assign=True)  # shared, not copied
     return vit
 
 
 class PlainWay:
-    """While it lasts, the model encodes and rolls out, and SIGReg is computed, as they stand in the papers."""
+    """A context in which the model encodes and rolls out, and SIGReg is computed, as the papers write them."""
 
     def __init__(self, model: WorldModel):
         self.model, self.fast, self.vit = model, methods.sigreg, timms(model.encoder)

@@ -1,0 +1,77 @@
+"""Correlations of costs with the step gap: scipy's, and one factor per set of checkpoints."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from synthetic import outcomes, write
+from tdjepa.base.errors import UserError
+from tdjepa.evidence import alignment, claims, effects
+from tdjepa.evidence.effects import Evidence
+
+
+def verdict_of(test, pairs):
+    claim = {"id": "c", "claim": "it is so", "place": "Table 2", "tests": [test]}
+    return claims.judge([claim], Evidence(outcomes(np.ones((1, 1, 2))), pairs, 1, 200, 0.95), 3072)[0]
+
+
+def test_correlations_are_printed_with_three_digits():
+    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
+    pairs = made_up_pairs([[[1, 2, 3], [20, 13, 8]], [[1, 9, 20], [9, 1, 20]]])
+    found = verdict_of({"env": "push_t", "sum": costs, "is": "above"}, pairs)
+    assert f"{found['ours']['effect']:.3f} [{found['ours']['low']:.3f}, " in claims.terminal([found])
+
+
+def made_up_pairs(noise):
+    """Pairs of three trainings of two methods; noise (2, 2, 3) by method, cost and training."""
+    rng = np.random.default_rng(0)
+    tau, frames = rng.integers(1, 26, 300), []
+    for method, by_cost in zip(("tdjepa", "lewm"), noise, strict=True):
+        for seed, (of_d_psi, of_l2) in enumerate(zip(*by_cost, strict=True)):
+            measures = {"d_psi": tau + of_d_psi * rng.normal(size=300), "l2": tau + of_l2 * rng.normal(size=300)}
+            key = {"env": "push_t", "method": method, "train_seed": seed, "episode": np.arange(300) // 6}
+            frames.append(pd.DataFrame({**key, "tau": tau, "near": True, "far": True, **measures}))
+    return pd.concat(frames)
+
+
+def test_two_costs_of_one_checkpoint_are_one_factor(monkeypatch):
+    """Three checkpoints give two degrees of freedom, however many costs are measured on them; two methods give four."""
+    pairs, factors = made_up_pairs([[[1, 9, 20], [20, 3, 8]], [[1, 9, 20], [9, 1, 20]]]), []
+
+    def recorded(by_seed, fixed, episodes):
+        factors.append([by_seed, freedom(by_seed, np.zeros(2), episodes)])
+        return freedom(by_seed, fixed, episodes)
+
+    freedom = effects.freedom_of_pairs
+    monkeypatch.setattr(effects, "freedom_of_pairs", recorded)
+    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
+    methods = [costs[0], [-1, {"method": "lewm", "rank": "l2"}]]
+    for terms in (costs, methods):
+        test = {"env": "push_t", "sum": terms, "is": "above"}
+        found = verdict_of(test, pairs)
+        assert (found["ours"]["n_train"], found["ours"]["n_plan"], found["ours"]["unit"]) == (3, None, "ρ")
+    ranks = (
+        alignment.spearman(pairs)
+        .query("split == 'all' and method == 'tdjepa'")
+        .pivot(columns="measure", index="train_seed")
+    )
+    (differences,), two = factors[0]
+    assert differences == pytest.approx((ranks["rho"]["d_psi"] - ranks["rho"]["l2"]).to_numpy())
+    assert two == pytest.approx(2)
+    assert 2 < factors[1][1] <= 4
+
+
+def test_pairs_without_episodes_are_refused(tmp_path):
+    path = write(tmp_path / "pairs.parquet", made_up_pairs(np.ones((2, 2, 3))).drop(columns="episode"))
+    with pytest.raises(UserError, match="pairs.parquet: missing episode"):
+        alignment.read([path])
+
+
+def test_correlations_of_weighted_pairs_are_scipys():
+    rng = np.random.default_rng(0)
+    x, tau = rng.normal(size=60).round(1), rng.integers(1, 9, 60)
+    weights = rng.integers(0, 3, (3, 60))
+    for row, found in zip(weights, alignment.correlation(x, tau, weights.astype(float)), strict=True):
+        i = np.repeat(np.arange(60), row)
+        assert found == pytest.approx(stats.spearmanr(x[i], tau[i]).statistic)
