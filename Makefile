@@ -24,7 +24,7 @@ unexport PYTHONPATH PYTHONHOME
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
 	@echo "make reproduce  every result, table and figure and the paper, at the scale desk"
-	@echo "                SCALE=smoke for a quick look, night for hours, paper for a GPU cluster, CORES=n (here $(CORES)),"
+	@echo "                SCALE=smoke for a quick look, paper for a GPU cluster, CORES=n (here $(CORES)),"
 	@echo "                SNAKEMAKE_ARGS=-n to see what would run"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
 	@echo "make lint       ruff, the layers of the code, snakefmt and snakemake's own linter"

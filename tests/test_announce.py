@@ -10,6 +10,8 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa_workflow import announce
 
+ONE_CORE = SimpleNamespace(cores=1)
+
 
 def workflow(*rules, unlocked=lambda: None):
     jobs = [SimpleNamespace(rule=SimpleNamespace(name=name, norun=False)) for name in rules]
@@ -36,11 +38,14 @@ def test_without_latex_no_run_that_would_make_the_paper_begins(smoke, monkeypatc
     )
 
 
-def test_a_changed_base_value_that_the_scale_overlays_is_named(monkeypatch, tmp_path, capsys):
+def test_a_changed_base_value_that_the_scale_overlays_is_named(smoke, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     raw = read_yaml(ROOT / "params.yaml")
-    for seed, keep, said in ((1, True, False), (2, False, True), (2, True, True), (2, True, False)):
-        raw["mine"]["pairs"] = seed
+    for pairs, run, said in ((1, True, False), (2, False, True), (2, True, True), (2, False, False)):
+        raw["mine"]["pairs"] = pairs
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(raw))
-        announce.shadowed("smoke", keep)  # a dry run keeps nothing, so the next run says it again
+        announce.shadowed("smoke")  # at every start, until jobs were run with it
         assert ("tdjepa: mine.pairs changed in the base from 1 to 2" in capsys.readouterr().err) == said
+        if run:
+            announce.start(smoke, SimpleNamespace(**vars(workflow()), basedir=ROOT, resource_settings=ONE_CORE))
+            capsys.readouterr()

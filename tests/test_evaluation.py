@@ -294,9 +294,9 @@ def of_other_frames(size, block):
 
 
 def of_another_scale(source, out):
-    """The same training, had it been one of the scale night."""
+    """The same training, had it been one of the scale desk."""
     model, about = checkpoint.load(source)
-    cfg = parse(TrainSlice, {**about["train"], "scale": "night"}, str(source))
+    cfg = parse(TrainSlice, {**about["train"], "scale": "desk"}, str(source))
     checkpoint.save(out, model, cfg, about["image_size"], about["epoch"], {})
     return out
 
@@ -319,7 +319,7 @@ def changed(change):
         ),
         (changed(lambda _, about: about.clear()), "says nothing about its training, so it is not one of ours"),
         (changed(lambda _, about: about.update(tdjepa='{"epoch": 2}')), "says nothing about its training"),
-        (of_another_scale, "was trained with scale = 'night', expected 'smoke'"),
+        (of_another_scale, "was trained with scale = 'desk', expected 'smoke'"),
         (of_other_frames(64, 10), r"was trained on 64-px frames, but .*episodes\.h5 has 32 px"),
         (of_other_frames(32, 15), "was trained on action blocks of 15 numbers, expected 5 x 2"),
     ],

@@ -60,7 +60,7 @@ if workflow.is_main_process:
         if not workflow.output_settings.dryrun:
             announce.set_aside(announce.written(leftovers.set_aside, PHASES, S), S)
         announce.written(provenance.reconcile, PHASES, S)
-    announce.shadowed(S, keep=not workflow.output_settings.dryrun)
+    announce.shadowed(S)
 elif workflow.remote_exec:
     patches.record_at_exit(workflow)
 

@@ -45,7 +45,7 @@ rule landscape:
         FILES.log("landscape_{env}_{method}_{seed}"),
     params:
         slice=job("landscape"),
-        checkpoints=FILES.one("training"),
+        checkpoints=lambda w, input: os.path.dirname(input.checkpoint),
     message:
         "landscape {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:

@@ -49,19 +49,20 @@ def set_aside(files: list[str], scale: str) -> None:
         )
 
 
-def shadowed(scale: str, keep: bool) -> None:
+def shadowed(scale: str) -> None:
     """Say which values were changed in the base since the last run although the scale overlays them: they change nothing."""
-    now, last = Path("params.yaml"), Path(".snakemake/tdjepa", f"params.{scale}.yaml")
-    if last.exists():
-        for line in origin.shadowed(read_yaml(last), read_yaml(now), scale):
+    if _last_params(scale).exists():
+        for line in origin.shadowed(read_yaml(_last_params(scale)), read_yaml("params.yaml"), scale):
             say(f"tdjepa: {line}")
-    if keep:
-        written(_copy, now, last)
 
 
-def _copy(path: Path, to: Path) -> None:
-    to.parent.mkdir(parents=True, exist_ok=True)
-    to.write_bytes(path.read_bytes())
+def _last_params(scale: str) -> Path:
+    return Path(".snakemake/tdjepa", f"params.{scale}.yaml")
+
+
+def _keep_params(scale: str) -> None:
+    _last_params(scale).parent.mkdir(parents=True, exist_ok=True)
+    _last_params(scale).write_bytes(Path("params.yaml").read_bytes())
 
 
 def _refuse(error: UserError) -> None:
@@ -107,6 +108,7 @@ def start(p: Params, workflow) -> None:
     except UserError as error:
         workflow.persistence.unlock()
         _refuse(error)
+    written(_keep_params, p.scale)
     if not workflow.local_exec:
         say(f"scale {p.scale}: {_count(len(jobs), 'job')} for the cluster")
         return
