@@ -1,10 +1,12 @@
 """Looking damages nothing: in a clone where nothing was run, no verb changes a committed file."""
 
+import shutil
 import subprocess
 
 import pytest
 
 from clone import Clone
+from conftest import ROOT
 from tdjepa.cli import main
 from tdjepa.cli.tools import VERBS
 
@@ -23,6 +25,8 @@ MORE = {  # what a verb cannot be called without
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
     clone = Clone.of_project(tmp_path_factory.mktemp("fresh") / "clone")
+    for part in ("evidence", "report"):  # what Git holds of the results
+        shutil.copytree(ROOT / "results/desk" / part, clone.path / "results/desk" / part)
     clone.run("git", "init", "--quiet")
     clone.run("git", "add", "--all", "--force")
     clone.run("git", "commit", "--quiet", "--message", "as cloned")

@@ -111,7 +111,7 @@ class Call:
 
     def _place(self) -> dict:
         """What fills the templates of the paths: from the slice, which may name other things than the options."""
-        if not (self.verb.slice or isinstance(self.verb, Step)):
+        if getattr(self.verb, "per", "") == "scale" or not (self.verb.slice or isinstance(self.verb, Step)):
             return vars(self.args)
         place = {name: getattr(self.cfg, name, None) for name in ("env", "seed")}
         place |= {"method": getattr(self.cfg, "method_name", None), "epoch": getattr(self.cfg, "last_epoch", None)}

@@ -97,6 +97,8 @@ ANYBODYS = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of any
 
 def _judged(call):
     """(parameters of judging, rows files, pairs files) of `judge` and `claims`."""
+    from tdjepa.evidence.guard import require_rows, rows_of
+
     args = call.args
     if args.slice is None and args.rows and args.out and not args.params.exists():
         args.slice = ANYBODYS
@@ -104,9 +106,9 @@ def _judged(call):
         raise UserError("--rows: needed beside --slice")
     if args.rows:
         return call.cfg, args.rows, args.pairs or []
-    results = Path("results", call.scale)
-    rows = sorted((results / "rows").rglob("[!.]*.parquet"))  # those of sweeps lie a folder deeper
-    return call.cfg, rows, args.pairs or sorted((results / "diagnostics").glob("*/*_pairs.parquet"))
+    rows = rows_of(call.scale)
+    require_rows(rows, call.scale)
+    return call.cfg, rows, args.pairs or sorted(Path("results", call.scale, "diagnostics").glob("*/*_pairs.parquet"))
 
 
 def judge(call, out):
@@ -179,6 +181,7 @@ def verify(call, p, bands, bytes, write):
         equal, text = checksums.compare(p.scale, call.args.params, listed)
         print(text)
         return 0 if equal else 1
+    known.require_run(p.scale)
     stats = read_json(path("evidence/stats.json", p.scale))
     bands = bands or Path("workflow", "bands", f"{p.scale}.yaml")
     if write:
