@@ -151,8 +151,10 @@ def page(cfg, call, times):
 
 
 def paper(p, out):
+    from tdjepa.evidence.guard import require_rows, rows_of
     from tdjepa.report import pdf
 
+    require_rows(rows_of(p.scale), p.scale)
     pdf.build(Path("paper"), Path(path("report", p.scale)), out)
     return {"file": out}
 
