@@ -44,18 +44,13 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
 
     cells = last_cells(stats)
     trained = [cell for cell in cells if cell["method"] not in UNTRAINED]
-    level = simultaneous(len(trained))
-    pooled: dict[str, tuple[float, int]] = {}
-    for cell in trained:
-        if cell["n_train_seeds"] > 1 and not cell["method"].endswith(LEAKY):
-            squares, freedom = pooled.get(cell["env"], (0.0, 0))
-            n = cell["n_train_seeds"] - 1
-            pooled[cell["env"]] = (squares + n * cell["std_train_seeds"] ** 2, freedom + n)
-    out = {}
+    level, out = simultaneous(len(trained)), {}
+    pooled = [cell for cell in trained if cell["n_train_seeds"] > 1 and not cell["method"].endswith(LEAKY)]
     for cell in cells:
         half = 100 / cell["n_episodes"]
-        squares, freedom = pooled.get(cell["env"], (0.0, 0))
-        if cell["method"] not in UNTRAINED and freedom:
+        alike = [(c["n_train_seeds"] - 1, c["std_train_seeds"]) for c in pooled if c["env"] == cell["env"]]
+        if alike and cell in trained:
+            freedom, squares = sum(n for n, _ in alike), sum(n * std**2 for n, std in alike)
             t = float(special.stdtrit(freedom, (1 + level) / 2))
             half = max(half, t * math.sqrt(squares / freedom) * math.sqrt(2 / cell["n_train_seeds"]))
         low, high = max(0.0, cell["mean"] - half), min(100.0, cell["mean"] + half)
@@ -97,7 +92,7 @@ def read(path: Path) -> dict[str, dict[str, float]]:
 
 
 def require_run(scale: str) -> None:
-    """The committed results say nothing of this machine: without rows there is nothing to verify."""
+    """Without rows there is nothing to verify: the committed results say nothing of this machine."""
     if not guard.was_run(scale):
         raise UserError(f"nothing of scale {scale} was run here; `make reproduce SCALE={scale}` runs it")
 

@@ -116,8 +116,7 @@ def standard_error(parts: list[tuple[dict[tuple[int, ...], float], tuple[int, ..
 def percentiles(means: np.ndarray, estimate: float, error: float, freedom: float, level: float) -> tuple[float, float]:
     """The percentile interval of resampled values (B,) around the estimate, stretched and shrunk as said above."""
     means = means[~np.isnan(means)]
-    rank = (1 - level) / 2 * (len(means) - 1)
-    low, high = _order_statistics(means, rank)
+    low, high = _order_statistics(means, (1 - level) / 2 * (len(means) - 1))
     spread = float(means.std())
     if spread < 1e-12:
         return estimate, estimate
@@ -153,8 +152,7 @@ def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level
     low, high = percentiles(means, rate, error, freedom, level)
     low, high = max(low, 0.0), min(high, 1.0)
     share = unseen_share(len(np.unique(clusters)), level)
-    few_failed = episodes_with(success < 1, clusters) < FEW
-    few_succeeded = episodes_with(success > 0, clusters) < FEW
+    few_failed, few_succeeded = (episodes_with(event, clusters) < FEW for event in (success < 1, success > 0))
     if few_failed:
         low = min(low, (1 - share) * rate)
     if few_succeeded:

@@ -26,6 +26,8 @@ from tdjepa.evidence.paired import holm
 TRAININGS = {"paper": 1, "ours": 2}  # so many at least, or an interval is none of that protocol
 MARKS = {"reproduced": "+", "contradicted": "x", "inconclusive": "?", "not run": " "}
 _NOTHING = Effect(None, None, None, None)
+Paths = Sequence[str | Path]
+Effects = Sequence[Effect | None]
 
 
 def verdict(effect: Effect | None, test: Mapping, protocol: str) -> str:
@@ -50,14 +52,7 @@ def _single(effect: Effect, protocol: str) -> bool:
     return effect.n_train is not None and effect.n_train < TRAININGS[protocol]
 
 
-def run(
-    path: str | Path,
-    rows: Sequence[str | Path],
-    pairs: Sequence[str | Path],
-    out: str | Path,
-    settings: Judge,
-    train_seed: int | None = None,
-) -> list[dict]:
+def run(path: Path, rows: Paths, pairs: Paths, out: Path, settings: Judge, train_seed: int | None = None) -> list[dict]:
     """Judge a ledger on these files and write out/claims.json. Without a training seed, the rows' first is the paper's."""
     claims = ledger.read(path)
     guard.require_rows(rows)
@@ -77,8 +72,7 @@ def judge(claims: Sequence[Mapping], evidence: Evidence, train_seed: int) -> lis
     out = []
     for claim in claims:
         tests = claim["tests"]
-        found = [_effects(evidence, test, train_seed) for test in tests]
-        strict = found
+        found = strict = [_effects(evidence, test, train_seed) for test in tests]
         if len(tests) > 1:
             strict = [_effects(together(evidence, len(tests)), test, train_seed) for test in tests]
         entry = {key: claim[key] for key in ("id", "claim", "place")}
@@ -116,9 +110,7 @@ def _effects(evidence: Evidence, test: Mapping, train_seed: int) -> tuple[Effect
     return papers and papers[0], ours and ours[1]
 
 
-def _decide(
-    tests: Sequence[Mapping], effects: Sequence[Effect | None], strict: Sequence[Effect | None], protocol: str
-) -> dict:
+def _decide(tests: Sequence[Mapping], effects: Effects, strict: Effects, protocol: str) -> dict:
     """The verdict on all tests together, with the numbers of the one that decides it: of the worst verdict, the one whose
     interval is least on the claim's side. A reproduced claim needs all its tests, so its p is the largest of theirs.
     `strict` has the same effects with the wider intervals of `together`, for contradictions."""
@@ -144,11 +136,9 @@ def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
         return part
     if test["is"] in SIZED or _single(effect, protocol):
         part["p"] = None
-    if protocol == "ours" and effect.n_train == 1:
-        part["note"] = "one training"
-    if protocol == "paper" and effect.n_plan == 1:
-        part["note"] = "one plan seed"
-    return part
+    alone = {"ours": (effect.n_train, "one training"), "paper": (effect.n_plan, "one plan seed")}
+    n, note = alone[protocol]
+    return {**part, "note": note if n == 1 else ""}
 
 
 def clearance(effect: Effect | None, test: Mapping) -> float:
@@ -164,9 +154,8 @@ def terminal(judged: Sequence[Mapping]) -> str:
     """Two verdicts per claim, the effect under our protocol, and the counts."""
     lines = [f"{'paper':<16}{'ours':<16}effect [interval], p", ""]
     for claim in judged:
-        ours = claim["ours"]
+        ours, effect = claim["ours"], ""
         digits = 1 if ours.get("unit", "points") == "points" else 3
-        effect = ""
         if ours.get("effect") is not None:
             effect = f"{ours['effect']:.{digits}f}"
             effect += "" if ours["low"] is None else f" [{ours['low']:.{digits}f}, {ours['high']:.{digits}f}]"

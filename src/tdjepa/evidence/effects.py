@@ -83,19 +83,18 @@ def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed
     if any(c is None for c in whole):
         return None
     first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], mask) for of_part, mask in parts]
+    papers = None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level)
     simple = len(whole) == 1 and len(terms) == 2 and sum(c for c, _ in terms) == 0
-    return (
-        None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level),
-        _resampled(whole, evidence, with_p=simple),
-    )
+    return papers, _resampled(whole, evidence, with_p=simple)
 
 
 def _one_seed(cell: Cell, seed: int) -> Cell:
     """The cell with only one training seed; floors have none."""
-    keep = cell.train_seeds == seed if cell.trained else np.ones(len(cell.train_seeds), bool)
-    if not keep.any():
-        return replace(cell, train_seeds=np.array([seed]), success=np.full((1, *cell.success.shape[1:]), np.nan))
-    return replace(cell, train_seeds=cell.train_seeds[keep], success=cell.success[keep])
+    if not cell.trained:
+        return cell
+    success = cell.success[cell.train_seeds == seed]
+    missing = np.full((1, *cell.success.shape[1:]), np.nan)
+    return replace(cell, train_seeds=np.array([seed]), success=success if len(success) else missing)
 
 
 def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect | None:
@@ -126,17 +125,17 @@ def student_interval(values: np.ndarray, level: float) -> tuple[float | None, fl
 
 
 def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: bool) -> Effect:
+    resampled, estimate = evidence.resampled, sum(c.estimate for c in contrasts)
+    n = (_trainings(contrasts), min(len(c.plan_seeds) for c in contrasts))
     if len(contrasts) == 1:
-        (c,) = contrasts
-        low, high, _ = paired.contrast_interval(c, evidence.resampled, evidence.level)
-        p = paired.permutation(c, evidence.resampled.draws.seed) if with_p else None
-        return Effect(100 * c.estimate, low, high, p, _trainings(contrasts), len(c.plan_seeds))
-    estimate = sum(c.estimate for c in contrasts)
-    means = sum(evidence.resampled.means(c) for c in contrasts)
-    freedom = min(paired.spread(c, evidence.resampled)[1] for c in contrasts)
+        low, high, _ = paired.contrast_interval(contrasts[0], resampled, evidence.level)
+        return Effect(
+            100 * estimate, low, high, paired.permutation(contrasts[0], resampled.draws.seed) if with_p else None, *n
+        )
+    freedom = min(paired.spread(c, resampled)[1] for c in contrasts)
+    means = sum(resampled.means(c) for c in contrasts)
     low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    n_plan = min(len(c.plan_seeds) for c in contrasts)
-    return Effect(100 * estimate, 100 * low, 100 * high, None, _trainings(contrasts), n_plan)
+    return Effect(100 * estimate, 100 * low, 100 * high, None, *n)
 
 
 def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple | None:

@@ -67,8 +67,7 @@ def training_of(method: str) -> str:
 
 
 def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
-    """The weighted sum of cells on what all of them have; `pairs` (E,) bool restricts it further. None when nothing is
-    shared."""
+    """The weighted sum of cells on what all of them have, perhaps only on `pairs` (E,); None when nothing is shared."""
     by_method: dict[str, list[tuple[float, Cell]]] = {}
     for coefficient, cell in terms:
         by_method.setdefault(training_of(cell.method), []).append((coefficient, cell))
@@ -89,8 +88,7 @@ def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = Non
         sign, cell = of_method[0]
         whole = len(of_method) == 1 and abs(sign) == 1 and not np.isnan(values).any()
         groups.append(Group(method, seeds, values, cell if whole else None, sign))
-    cell = terms[0][1]
-    support = plan.tobytes() + pair.tobytes()
+    cell, support = terms[0][1], plan.tobytes() + pair.tobytes()
     reach = tuple(float(sum(pick(c, 0) for c, _ in terms)) for pick in (min, max))
     return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], support, reach)
 
@@ -112,13 +110,9 @@ class Resampled:
         return g.sign * means, variances
 
     def _compute(self, c: Contrast, values: np.ndarray, g: Group) -> tuple[np.ndarray, dict]:
-        weights = (
-            self.draws.train(c.env, g.training, g.seeds),
-            self.draws.plan(c.env, c.plan_seeds),
-            self.draws.pairs(c.env, c.clusters),
-        )
-        found = analysis(values, c.clusters)
-        return resampled_means(values, *weights), {factors: v for factors, v in found.items() if 0 in factors}
+        train, plan = self.draws.train(c.env, g.training, g.seeds), self.draws.plan(c.env, c.plan_seeds)
+        means = resampled_means(values, train, plan, self.draws.pairs(c.env, c.clusters))
+        return means, {factors: v for factors, v in analysis(values, c.clusters).items() if 0 in factors}
 
     def means(self, c: Contrast) -> np.ndarray:
         return sum(self.of(c, g)[0] for g in c.groups)
@@ -220,9 +214,7 @@ def matched(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
     if not a.trained or not b.trained:
         return a.success, b.success  # a floor has T = 1 and broadcasts
     shared = np.intersect1d(a.train_seeds, b.train_seeds)
-    if not len(shared):
-        return None
-    return a.success[np.isin(a.train_seeds, shared)], b.success[np.isin(b.train_seeds, shared)]
+    return tuple(cell.success[np.isin(cell.train_seeds, shared)] for cell in (a, b)) if len(shared) else None
 
 
 def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None:
@@ -233,16 +225,10 @@ def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None
     low, high, kind = contrast_interval(c, resampled, level)
     t, p_t = paired_t(plan_seed_means(c.by_pair))
     outcomes = matched(a, b)
-    return {
-        "env": a.env,
-        "a": a.id,
-        "b": b.id,
-        "difference": 100 * c.estimate,
-        "low": low,
-        "high": high,
-        "interval": kind,
-        "t": t,
-        "p_t": p_t,
+    found = dict(
+        env=a.env, a=a.id, b=b.id, difference=100 * c.estimate, low=low, high=high, interval=kind, t=t, p_t=p_t
+    )
+    return found | {
         "p_mcnemar": None if outcomes is None else mcnemar(*outcomes),
         "p_permutation": permutation(c, resampled.draws.seed),
         "outcomes": None if outcomes is None else list(disagreement(*outcomes)),

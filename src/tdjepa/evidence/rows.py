@@ -70,9 +70,8 @@ def _read_one(path: Path) -> pd.DataFrame:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
     except Exception as error:  # damage shows in many ways: also as numbers too large, texts that are none
-        raise UserError(
-            f"{path}: not a readable parquet file ({reason(error)}); delete it and rerun its evaluation"
-        ) from None
+        text = f"{path}: not a readable parquet file ({reason(error)}); delete it and rerun its evaluation"
+        raise UserError(text) from None
     problem = problem or _content_problem(table)
     if problem:
         raise UserError(f"{path}: {problem}; rerun the evaluation that makes this file")
