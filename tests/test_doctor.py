@@ -58,11 +58,11 @@ def test_what_is_missing_comes_with_what_to_install():
     half = doctor.latex(tex, lambda files: ["acmart.cls"])
     assert (half.state, "pgfplots.sty" in half.found, "texlive-science" in half.advice) == (MISSING, True, True)
     assert doctor.latex(here(), list).found.startswith("not found: latexmk")
-    assert doctor.browser(here("google-chrome")).state == OK
-    assert "chromium" in doctor.browser(here()).advice
-    assert doctor.slurm(here("sbatch", "squeue")).found == "not on PATH: sacct"
-    assert doctor.gpu(here("nvidia-smi")).state == OK
-    assert doctor.programs(here("git", "make")).found == "not on PATH: snakemake, dvc"
+    assert doctor.on_path("browser", here("google-chrome")).state == OK
+    assert "chromium" in doctor.on_path("browser", here()).advice
+    assert doctor.on_path("SLURM", here("sbatch", "squeue")).found == "not on PATH: sacct"
+    assert doctor.on_path("GPU", here("nvidia-smi")).state == OK
+    assert doctor.on_path("programs", here("git", "make")).found == "not on PATH: snakemake, dvc"
 
 
 def test_space_is_measured_against_the_scale():

@@ -1,5 +1,7 @@
 """Tables that the paper does not have: floors, the spread of trainings, the leak of a random split, data, verdicts."""
 
+from dataclasses import replace
+
 from tdjepa.config import runs
 from tdjepa.config.names import LEAKY, SIMULATOR
 from tdjepa.evidence import published
@@ -146,4 +148,4 @@ def claims(inputs: Inputs) -> Table:
     if not body:
         body = [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim (place)", "Its protocol", "Ours", "Effect, ours"]
-    return captioned(inputs, "claims", head, body, left=5, widths={1: 0.495})
+    return replace(captioned(inputs, "claims", head, body, left=5), widths={1: 0.495})

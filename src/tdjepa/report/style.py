@@ -41,13 +41,17 @@ def grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, 
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def panels(shown: list, columns: int, width: float, height: float) -> tuple[Figure, list[tuple]]:
+    """One panel for each of what is shown, so many in a row: (what is shown, its axes)."""
+    figure, axes = grid(-(-len(shown) // columns), columns, width, height)
+    for unused in axes.flat[len(shown) :]:
+        unused.remove()
+    return figure, list(zip(shown, axes.flat, strict=False))
+
+
 def env_panels(envs: list[str], height: float) -> tuple[Figure, list[tuple[str, Axes]]]:
     """One panel per environment, two in a row, so that four environments still fit a column of the page."""
-    columns = min(2, len(envs))
-    figure, axes = grid(-(-len(envs) // columns), columns, COLUMN, height)
-    for unused in axes.flat[len(envs) :]:
-        unused.remove()
-    return figure, list(zip(envs, axes.flat, strict=False))
+    return panels(envs, min(2, len(envs)), COLUMN, height)
 
 
 def light_grid(ax: Axes) -> None:

@@ -49,18 +49,17 @@ class Run:
         return set(self.started) - self.finished - self.failed
 
 
-def run(params: Params) -> None:
+def run(p: Params) -> None:
     if not Path("Snakefile").exists():
         raise UserError("Snakefile: not here; run this in the project's folder")
-    last = last_run()
-    print(f"scale {params.scale}: " + ("a run is alive" if alive() else "no run is alive"))
-    seconds = expected_seconds(params.scale)
-    if alive():
+    last, seconds, lives = last_run(), expected_seconds(p.scale), alive()
+    print(f"scale {p.scale}: " + ("a run is alive" if lives else "no run is alive"))
+    if lives:
         _show_run(last, seconds)
     else:
-        todo = [event["job"] for event in asked(params.scale)]
+        todo = [event["job"] for event in asked(p.scale)]
         failed = [name for name in last.names(last.failed) if name in todo]
-        _show_rest(done(params.scale) - set(todo), todo, failed, seconds, params.scale)
+        _show_rest(done(p.scale) - set(todo), todo, failed, seconds, p.scale)
 
 
 # What the sources say -------------------------------------------------------------------------------------------------
