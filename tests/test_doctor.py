@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from conftest import ROOT
+from tdjepa.cli import main
 from tdjepa.config.load import load
 from tdjepa.tools import doctor
 from tdjepa.tools.doctor import MISSING, OK, PROBLEM
@@ -76,9 +77,10 @@ def test_space_is_measured_against_the_scale():
     assert doctor.cores(8, "8").state == MISSING
 
 
-def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, smoke, capsys, monkeypatch):
+def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, capsys, monkeypatch):
     monkeypatch.setattr(doctor, "_version", {"numpy": "2.1.0", "torch": "2.13.0", "timm": "1.0.30"}.get)
-    assert doctor.run(smoke, lock) == 1  # without torchvision
+    monkeypatch.chdir(lock.parent)
+    assert main(["doctor", "--scale", "smoke", "--params", str(ROOT / "params.yaml")]) == 1  # without torchvision
     said = capsys.readouterr().out
     assert "PROBLEM  torchvision  torchvision is not installed" in said
     for name in ("python", "packages", "OpenGL", "LaTeX", "SLURM", "disk", "memory", "cores"):

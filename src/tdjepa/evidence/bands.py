@@ -1,13 +1,10 @@
 """`tdjepa verify`: did this machine reproduce our results? Committed bands for each cell, and pass or fail.
 
-The rule of a band, written beside it. Another machine has other last bits, so its trainings are like trainings with other
-seeds, on the same episodes and plan seeds. The band is therefore where the mean of a new run of as many trainings is
-expected: mean ± t · s · sqrt(2 / T), with s the standard deviation between trainings pooled over the environment's cells at
-the last epoch (one cell has too few of them), t Student's quantile with the pooled degrees of freedom, T the cell's number
-of training seeds. A run fails when one of its n trained cells does, so each band has the level 1 - (1 - BAND) / n: all of
-them together hold at least BAND of all faithful runs. A leaky training repeats its honest twin's seed, order and most
-episodes, so it is no further training to pool, but it has a band. A band is never narrower than one episode; floors and
-replays have no training: one episode.
+Another machine has other last bits, so its trainings are like trainings with other seeds. The band is where the mean of a
+new run of as many is expected: mean ± t · s · sqrt(2 / T), with s the standard deviation between trainings pooled over the
+environment's cells at the last epoch, t Student's quantile, T the cell's number of training seeds. With n trained cells
+each band has the level 1 - (1 - BAND) / n, so that all together hold at least BAND of all faithful runs. A leaky training
+repeats its honest twin, so it is not pooled. A band is never narrower than one episode; floors have just that.
 """
 
 import math

@@ -1,23 +1,13 @@
 """A bootstrap interval for a success rate, or a contrast of several, over training seeds, plan seeds and episodes.
 
-The design is crossed: every checkpoint is evaluated with the same plan seeds on the same start-goal pairs. So each of
-the three factors is resampled by itself and a resample's rate is the mean over the product of the three draws (the
-"pigeonhole" bootstrap). Pairs from one episode are drawn together. Of n levels, n - 1 are drawn, which makes the variance
-of a factor unbiased; a factor with one level cannot vary, and the interval is then conditional on it.
-
-Two corrections, both measured in docs/statistics.md. A percentile interval over three training seeds is too short, as if
-a normal quantile were used where Student's belongs: the distances from the estimate to the two percentiles are stretched
-by t / z with Satterthwaite's degrees of freedom, which are near two when trainings vary most and near the number of
-episodes when those do. And the product of draws counts what is not shared by a whole factor several times: the distances
-are shrunk to the standard error of the analysis of variance where that is smaller.
+The design is crossed, so each factor is resampled by itself (n - 1 of its n levels, pairs of one episode together) and a
+resample's rate is the mean over the product of the draws. The distances from the estimate to the percentiles are then
+stretched by Student's t over z, and shrunk to the standard error of the analysis of variance where that is smaller. Where
+fewer than FEW episodes ever failed (or succeeded), the interval reaches at least to where a kind of episode that was never
+drawn would all fail (succeed). docs/statistics.md says why, and how often the intervals hold.
 
 Draws are named by what they are drawn over (environment, seeds, episodes) and by nothing else. So two cells on the same
 pairs and seeds are resampled together, which is what makes their difference sharp, and a new cell changes no other.
-
-Few failures make any bootstrap overconfident: with no failure at all it says [100, 100]. Yet a kind of episode that was
-never drawn may make up a share u of all episodes, where (1 - u)^n = (1 - level) / 2. When fewer than FEW episodes ever
-failed (or ever succeeded), the interval therefore reaches at least to where all of that share would fail (succeed). For
-a cell without failures this is the Clopper-Pearson bound over the distinct episodes.
 """
 
 import functools

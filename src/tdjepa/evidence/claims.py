@@ -1,10 +1,8 @@
 """A verdict on each claim of the ledger (ledger.py), under the paper's protocol and under ours.
 
 Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
-rows are missing. A claim of several tests is reproduced when all are and contradicted when one is. Each of k tests is a
-chance to contradict a true claim, so one of them does so only when its interval at the level 1 - (1 - level) / k does too;
-a false claim is reproduced only when every false test of its k errs, which needs no such care. Under our protocol a single
-training is always inconclusive: nothing in its rows says how another would have come out.
+rows are missing. A claim of k tests is reproduced when all are, and contradicted when one is whose interval at the level
+1 - (1 - level) / k says so too. Under our protocol a single training is always inconclusive (docs/statistics.md).
 """
 
 import copy

@@ -140,24 +140,18 @@ def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: boo
 
 def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple | None:
     """(paper's, ours) for a weighted sum [[coefficient, {method, split, rank | rise}], ...] of statistics of held-out pairs:
-    `rank: d_psi` is that cost's correlation with the gap, `rise: d_psi` the smallest rise of its mean over the gaps.
-
-    Two costs of one method are measured on the same checkpoints: their difference is taken seed by seed, before anything
-    is said of how trainings vary.
-    """
+    a cost's correlation with the gap, or the smallest rise of its mean over the gaps. Two costs of one method are measured
+    on the same checkpoints, so their difference is taken seed by seed."""
     by_method: dict[str, list] = {}
     for coefficient, wanted in terms:
         by_method.setdefault(wanted["method"], []).append((coefficient, *_checkpoints(evidence.pairs, env, wanted)))
     shared = {m: sorted(set.intersection(*(set(frames) for _, frames, _ in of))) for m, of in by_method.items()}
     if not all(shared.values()):
         return None
-    by_seed = {
-        m: sum(
-            c * np.array([statistic(frames[s]["x"], frames[s]["tau"])[0] for s in shared[m]])
-            for c, frames, statistic in of
-        )
-        for m, of in by_method.items()
-    }  # (T,) each
+    by_seed = {m: np.zeros(len(seeds)) for m, seeds in shared.items()}  # (T,) each
+    for m, of in by_method.items():
+        for c, frames, statistic in of:
+            by_seed[m] += [c * statistic(frames[s]["x"], frames[s]["tau"])[0] for s in shared[m]]
     if any(np.isnan(values).any() for values in by_seed.values()):
         return None
     estimate, n_train = float(sum(v.mean() for v in by_seed.values())), min(map(len, by_seed.values()))
@@ -179,11 +173,8 @@ def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
     if split != "all":
         part = part[part[split].astype(bool)]
     part = part.dropna(subset=[measure])
-    columns = {"x": measure, "tau": "tau", "episode": "episode"}
-    frames = {
-        seed: {name: f[column].to_numpy() for name, column in columns.items()}
-        for seed, f in part.groupby("train_seed", sort=True)
-    }
+    part = part.assign(x=part[measure]).groupby("train_seed", sort=True)
+    frames = {seed: {name: frame[name].to_numpy() for name in ("x", "tau", "episode")} for seed, frame in part}
     return frames, alignment.correlation if kind == "rank" else alignment.smallest_rise
 
 

@@ -1,16 +1,12 @@
 """Contrasts of cells of one environment: a - b, or any weighted sum, on the plan seeds and start-goal pairs that all have.
 
-Plan seeds and pairs are the same for all, so they are resampled together. Training seeds are the same checkpoints only
-for cells of one method (two costs, two epochs); two methods' trainings are drawn apart even under equal seed numbers. For
-ablations, which continue a training of the full model, that is a choice: what they share makes their difference vary less
-than is said here, not more (docs/statistics.md). A leaky training and the honest one of its method begin with the same
-weights and differ in their episodes alone: they are paired by training seed. A floor has no training and pairs with all
-checkpoints.
+Plan seeds and pairs are resampled together. Trainings are the same only for cells of one method; two methods' are drawn
+apart even under equal seed numbers, but a leaky training is paired with the honest one of its seed, and a floor, which has
+no training, with all checkpoints (docs/statistics.md says why).
 
-Three tests with different assumptions, because none is right alone: the paired t over plan seeds is the paper's habit
-and takes checkpoints and episodes as given; McNemar counts every paired outcome as independent, which it is not, so its
-p is too small; the permutation test flips whole episodes, which is right for the checkpoints at hand. Holm corrects the
-last. Only the interval of the difference covers new training seeds.
+Three tests with different assumptions, because none is right alone: the paired t over plan seeds takes checkpoints and
+episodes as given; McNemar counts every paired outcome as independent, so its p is too small; the permutation test flips
+whole episodes, which is right for the checkpoints at hand. Only the interval covers new training seeds.
 """
 
 import functools

@@ -34,9 +34,8 @@ def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
     found = inputs.read(p, **gather.files(p))
     if not found.stats["cells"]:
-        raise UserError(
-            f"{path('evidence/stats.json', p.scale)}: nothing was judged yet; run snakemake judge_all first"
-        )
+        stats = path("evidence/stats.json", p.scale)
+        raise UserError(f"{stats}: nothing was judged yet; run snakemake judge_all first")
     curves = {(env, m): points(found, env, m) for env in p.envs for m in runs.methods_in(p, env)}
     figure = figures.draw(lambda _: draw(p, curves), found)
     for kind in ("pdf", "png"):
@@ -55,9 +54,8 @@ def points(found: Inputs, env: str, method: str) -> Points:
 def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
     """CPU-minutes of training up to each epoch, those of the training that it continues included."""
     said = [s for seed in p.train_seeds if (s := cpu_seconds(p.scale, env, method, seed)) is not None]
-    before, earlier = p.methods[method].continues, 0.0
-    if before:
-        earlier = cpu_minutes(p, env, before.method).get(before.epoch)
+    before = p.methods[method].continues
+    earlier = cpu_minutes(p, env, before.method).get(before.epoch) if before else 0.0
     if not said or earlier is None:
         return {}
     # every epoch has as many steps as the others
