@@ -33,22 +33,18 @@ class Draws:
 
     def __init__(self, seed: int, resamples: int):
         self.seed, self.resamples = seed, resamples
-        self.of = functools.lru_cache(maxsize=64)(self._of)
+        self._of = functools.lru_cache(maxsize=64)(self._drawn)
 
-    def _of(self, kind: str, name: str, levels: tuple[int, ...]) -> np.ndarray:
+    def _drawn(self, kind: str, name: str, levels: tuple[int, ...]) -> np.ndarray:
         return draw(stream(self.seed, kind, name, *levels), self.resamples, len(levels))
 
-    def train(self, env: str, training: str, seeds: np.ndarray) -> np.ndarray:
-        """Two methods' trainings are drawn apart even under equal seed numbers, so the method names the draw."""
-        return self.of("trainings", f"{env}/{training}", tuple(map(int, seeds)))
-
-    def plan(self, env: str, seeds: np.ndarray) -> np.ndarray:
-        return self.of("plan seeds", env, tuple(map(int, seeds)))
-
-    def pairs(self, env: str, episodes: np.ndarray) -> np.ndarray:
-        """(B, E): pairs of one episode, (E,) numbers, go together."""
+    def weights(self, env: str, training: str, train: np.ndarray, plan: np.ndarray, episodes: np.ndarray) -> tuple:
+        """(B, T), (B, P), (B, E) for seeds (T,), (P,) and episodes (E,), of which equal ones go together. Two methods'
+        trainings are drawn apart even under equal seed numbers, so the method names the draw."""
         labels, member = np.unique(episodes, return_inverse=True)
-        return self.of("episodes", env, tuple(map(int, labels)))[:, member]
+        named = (("trainings", f"{env}/{training}", train), ("plan seeds", env, plan), ("episodes", env, labels))
+        of_train, of_plan, of_episodes = (self._of(kind, name, tuple(map(int, n))) for kind, name, n in named)
+        return of_train, of_plan, of_episodes[:, member]
 
 
 def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pair: np.ndarray) -> np.ndarray:

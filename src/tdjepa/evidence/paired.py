@@ -106,8 +106,7 @@ class Resampled:
         return g.sign * means, variances
 
     def _compute(self, c: Contrast, values: np.ndarray, g: Group) -> tuple[np.ndarray, dict]:
-        train, plan = self.draws.train(c.env, g.training, g.seeds), self.draws.plan(c.env, c.plan_seeds)
-        means = resampled_means(values, train, plan, self.draws.pairs(c.env, c.clusters))
+        means = resampled_means(values, *self.draws.weights(c.env, g.training, g.seeds, c.plan_seeds, c.clusters))
         return means, {factors: v for factors, v in analysis(values, c.clusters).items() if 0 in factors}
 
     def means(self, c: Contrast) -> np.ndarray:
