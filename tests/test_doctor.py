@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from conftest import ROOT
+from tdjepa.cli import main
 from tdjepa.config.load import load
 from tdjepa.tools import doctor
 from tdjepa.tools.doctor import MISSING, OK, PROBLEM
@@ -58,11 +59,11 @@ def test_what_is_missing_comes_with_what_to_install():
     half = doctor.latex(tex, lambda files: ["acmart.cls"])
     assert (half.state, "pgfplots.sty" in half.found, "texlive-science" in half.advice) == (MISSING, True, True)
     assert doctor.latex(here(), list).found.startswith("not found: latexmk")
-    assert doctor.browser(here("google-chrome")).state == OK
-    assert "chromium" in doctor.browser(here()).advice
-    assert doctor.slurm(here("sbatch", "squeue")).found == "not on PATH: sacct"
-    assert doctor.gpu(here("nvidia-smi")).state == OK
-    assert doctor.programs(here("git", "make")).found == "not on PATH: snakemake, dvc"
+    assert doctor.on_path("browser", here("google-chrome")).state == OK
+    assert "chromium" in doctor.on_path("browser", here()).advice
+    assert doctor.on_path("SLURM", here("sbatch", "squeue")).found == "not on PATH: sacct"
+    assert doctor.on_path("GPU", here("nvidia-smi")).state == OK
+    assert doctor.on_path("programs", here("git", "make")).found == "not on PATH: snakemake, dvc"
 
 
 def test_space_is_measured_against_the_scale():
@@ -76,9 +77,10 @@ def test_space_is_measured_against_the_scale():
     assert doctor.cores(8, "8").state == MISSING
 
 
-def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, smoke, capsys, monkeypatch):
+def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, capsys, monkeypatch):
     monkeypatch.setattr(doctor, "_version", {"numpy": "2.1.0", "torch": "2.13.0", "timm": "1.0.30"}.get)
-    assert doctor.run(smoke, lock) == 1  # without torchvision
+    monkeypatch.chdir(lock.parent)
+    assert main(["doctor", "--scale", "smoke", "--params", str(ROOT / "params.yaml")]) == 1  # without torchvision
     said = capsys.readouterr().out
     assert "PROBLEM  torchvision  torchvision is not installed" in said
     for name in ("python", "packages", "OpenGL", "LaTeX", "SLURM", "disk", "memory", "cores"):

@@ -88,7 +88,7 @@ def test_coverage_on_simulated_data(train, episode, at_least, widest):
     truth = np.mean(1 / (1 + np.exp(-1 - np.hypot(train, episode) * rng.normal(size=400_000))))
     hits, rates, widths, simulations = 0, [], [], 200
     draws = bootstrap.Draws(1, 300)
-    weights = (draws.train("e", "m", range(3)), draws.plan("e", range(5)), draws.pairs("e", np.arange(50)))
+    weights = draws.weights("e", "m", range(3), range(5), np.arange(50))
     for _ in range(simulations):
         logit = 1 + train * rng.normal(size=(3, 1, 1)) + episode * rng.normal(size=(1, 1, 50))
         success = (rng.random((3, 5, 50)) < 1 / (1 + np.exp(-logit))).astype(float)
@@ -193,7 +193,7 @@ def test_coverage_with_episodes_of_unequal_size(seeds, logit):
     clusters = np.repeat(np.arange(23), [1] * 20 + [10] * 3)
     truth = 100 * np.mean(1 / (1 + np.exp(-logit - rng.normal(size=400_000))))
     draws = bootstrap.Draws(1, 500)
-    weights = (draws.train("e", "m", range(seeds[0])), draws.plan("e", range(seeds[1])), draws.pairs("e", clusters))
+    weights = draws.weights("e", "m", range(seeds[0]), range(seeds[1]), clusters)
     for _ in range(simulations):
         chance = 1 / (1 + np.exp(-logit - rng.normal(size=23)[clusters]))
         success = (rng.random((*seeds, 50)) < chance).astype(float)

@@ -147,7 +147,7 @@ def test_jobs_of_a_cluster_are_told_and_a_full_disk_stops_no_run(tmp_path):
     for extra in events:
         handler.emit(makeLogRecord(extra))
     run = status.parse(map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines()))
-    assert (run.cores, run.names(run.failed), run.running) == (100, ["floors_two_room"], set())
+    assert (run.cores, run.each("job", run.failed), run.running) == (100, ["floors_two_room"], set())
     assert LogHandler(SimpleNamespace(dryrun=True), None).path is None  # a dry run is no run
     handler = LogHandler(settings, LogHandlerSettings(file=Path("/dev/full")))
     handler.emit(makeLogRecord({"event": LogEvent.RESOURCES_INFO, "cores": 1}))

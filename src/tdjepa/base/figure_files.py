@@ -5,27 +5,12 @@ import io
 from pathlib import Path
 
 import matplotlib
+import yaml
 from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#767676"  # Okabe and Ito's, and a grey
-STYLE = {
-    "font.size": 7.5,
-    "axes.titlesize": 7.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.5,
-    "legend.framealpha": 0.85,
-    "legend.edgecolor": "none",
-    "legend.fontsize": 6.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "hatch.linewidth": 0.5,
-    "pdf.fonttype": 42,
-    "svg.hashsalt": "tdjepa",
-}
+STYLE = yaml.safe_load(Path(__file__).with_name("figure_files.yaml").read_text())
 
 
 @functools.cache

@@ -1,13 +1,10 @@
 """`tdjepa verify`: did this machine reproduce our results? Committed bands for each cell, and pass or fail.
 
-The rule of a band, written beside it. Another machine has other last bits, so its trainings are like trainings with other
-seeds, on the same episodes and plan seeds. The band is therefore where the mean of a new run of as many trainings is
-expected: mean ± t · s · sqrt(2 / T), with s the standard deviation between trainings pooled over the environment's cells at
-the last epoch (one cell has too few of them), t Student's quantile with the pooled degrees of freedom, T the cell's number
-of training seeds. A run fails when one of its n trained cells does, so each band has the level 1 - (1 - BAND) / n: all of
-them together hold at least BAND of all faithful runs. A leaky training repeats its honest twin's seed, order and most
-episodes, so it is no further training to pool, but it has a band. A band is never narrower than one episode; floors and
-replays have no training: one episode.
+Another machine has other last bits, so its trainings are like trainings with other seeds. The band is where the mean of a
+new run of as many is expected: mean ± t · s · sqrt(2 / T), with s the standard deviation between trainings pooled over the
+environment's cells at the last epoch, t Student's quantile, T the cell's number of training seeds. With n trained cells
+each band has the level 1 - (1 - BAND) / n, so that all together hold at least BAND of all faithful runs. A leaky training
+repeats its honest twin, so it is not pooled. A band is never narrower than one episode; floors have just that.
 """
 
 import math
@@ -44,18 +41,13 @@ def bands(stats: dict) -> dict[str, dict[str, float]]:
 
     cells = last_cells(stats)
     trained = [cell for cell in cells if cell["method"] not in UNTRAINED]
-    level = simultaneous(len(trained))
-    pooled: dict[str, tuple[float, int]] = {}
-    for cell in trained:
-        if cell["n_train_seeds"] > 1 and not cell["method"].endswith(LEAKY):
-            squares, freedom = pooled.get(cell["env"], (0.0, 0))
-            n = cell["n_train_seeds"] - 1
-            pooled[cell["env"]] = (squares + n * cell["std_train_seeds"] ** 2, freedom + n)
-    out = {}
+    level, out = simultaneous(len(trained)), {}
+    pooled = [cell for cell in trained if cell["n_train_seeds"] > 1 and not cell["method"].endswith(LEAKY)]
     for cell in cells:
         half = 100 / cell["n_episodes"]
-        squares, freedom = pooled.get(cell["env"], (0.0, 0))
-        if cell["method"] not in UNTRAINED and freedom:
+        alike = [(c["n_train_seeds"] - 1, c["std_train_seeds"]) for c in pooled if c["env"] == cell["env"]]
+        if alike and cell in trained:
+            freedom, squares = sum(n for n, _ in alike), sum(n * std**2 for n, std in alike)
             t = float(special.stdtrit(freedom, (1 + level) / 2))
             half = max(half, t * math.sqrt(squares / freedom) * math.sqrt(2 / cell["n_train_seeds"]))
         low, high = max(0.0, cell["mean"] - half), min(100.0, cell["mean"] + half)
@@ -97,7 +89,7 @@ def read(path: Path) -> dict[str, dict[str, float]]:
 
 
 def require_run(scale: str) -> None:
-    """The committed results say nothing of this machine: without rows there is nothing to verify."""
+    """Without rows there is nothing to verify: the committed results say nothing of this machine."""
     if not guard.was_run(scale):
         raise UserError(f"nothing of scale {scale} was run here; `make reproduce SCALE={scale}` runs it")
 

@@ -1,23 +1,13 @@
 """A bootstrap interval for a success rate, or a contrast of several, over training seeds, plan seeds and episodes.
 
-The design is crossed: every checkpoint is evaluated with the same plan seeds on the same start-goal pairs. So each of
-the three factors is resampled by itself and a resample's rate is the mean over the product of the three draws (the
-"pigeonhole" bootstrap). Pairs from one episode are drawn together. Of n levels, n - 1 are drawn, which makes the variance
-of a factor unbiased; a factor with one level cannot vary, and the interval is then conditional on it.
-
-Two corrections, both measured in docs/statistics.md. A percentile interval over three training seeds is too short, as if
-a normal quantile were used where Student's belongs: the distances from the estimate to the two percentiles are stretched
-by t / z with Satterthwaite's degrees of freedom, which are near two when trainings vary most and near the number of
-episodes when those do. And the product of draws counts what is not shared by a whole factor several times: the distances
-are shrunk to the standard error of the analysis of variance where that is smaller.
+The design is crossed, so each factor is resampled by itself (n - 1 of its n levels, pairs of one episode together) and a
+resample's rate is the mean over the product of the draws. The distances from the estimate to the percentiles are then
+stretched by Student's t over z, and shrunk to the standard error of the analysis of variance where that is smaller. Where
+fewer than FEW episodes ever failed (or succeeded), the interval reaches at least to where a kind of episode that was never
+drawn would all fail (succeed). docs/statistics.md says why, and how often the intervals hold.
 
 Draws are named by what they are drawn over (environment, seeds, episodes) and by nothing else. So two cells on the same
 pairs and seeds are resampled together, which is what makes their difference sharp, and a new cell changes no other.
-
-Few failures make any bootstrap overconfident: with no failure at all it says [100, 100]. Yet a kind of episode that was
-never drawn may make up a share u of all episodes, where (1 - u)^n = (1 - level) / 2. When fewer than FEW episodes ever
-failed (or ever succeeded), the interval therefore reaches at least to where all of that share would fail (succeed). For
-a cell without failures this is the Clopper-Pearson bound over the distinct episodes.
 """
 
 import functools
@@ -43,22 +33,18 @@ class Draws:
 
     def __init__(self, seed: int, resamples: int):
         self.seed, self.resamples = seed, resamples
-        self.of = functools.lru_cache(maxsize=64)(self._of)
+        self._of = functools.lru_cache(maxsize=64)(self._drawn)
 
-    def _of(self, kind: str, name: str, levels: tuple[int, ...]) -> np.ndarray:
+    def _drawn(self, kind: str, name: str, levels: tuple[int, ...]) -> np.ndarray:
         return draw(stream(self.seed, kind, name, *levels), self.resamples, len(levels))
 
-    def train(self, env: str, training: str, seeds: np.ndarray) -> np.ndarray:
-        """Two methods' trainings are drawn apart even under equal seed numbers, so the method names the draw."""
-        return self.of("trainings", f"{env}/{training}", tuple(map(int, seeds)))
-
-    def plan(self, env: str, seeds: np.ndarray) -> np.ndarray:
-        return self.of("plan seeds", env, tuple(map(int, seeds)))
-
-    def pairs(self, env: str, episodes: np.ndarray) -> np.ndarray:
-        """(B, E): pairs of one episode, (E,) numbers, go together."""
+    def weights(self, env: str, training: str, train: np.ndarray, plan: np.ndarray, episodes: np.ndarray) -> tuple:
+        """(B, T), (B, P), (B, E) for seeds (T,), (P,) and episodes (E,), of which equal ones go together. Two methods'
+        trainings are drawn apart even under equal seed numbers, so the method names the draw."""
         labels, member = np.unique(episodes, return_inverse=True)
-        return self.of("episodes", env, tuple(map(int, labels)))[:, member]
+        named = (("trainings", f"{env}/{training}", train), ("plan seeds", env, plan), ("episodes", env, labels))
+        of_train, of_plan, of_episodes = (self._of(kind, name, tuple(map(int, n))) for kind, name, n in named)
+        return of_train, of_plan, of_episodes[:, member]
 
 
 def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pair: np.ndarray) -> np.ndarray:
@@ -116,8 +102,7 @@ def standard_error(parts: list[tuple[dict[tuple[int, ...], float], tuple[int, ..
 def percentiles(means: np.ndarray, estimate: float, error: float, freedom: float, level: float) -> tuple[float, float]:
     """The percentile interval of resampled values (B,) around the estimate, stretched and shrunk as said above."""
     means = means[~np.isnan(means)]
-    rank = (1 - level) / 2 * (len(means) - 1)
-    low, high = _order_statistics(means, rank)
+    low, high = _order_statistics(means, (1 - level) / 2 * (len(means) - 1))
     spread = float(means.std())
     if spread < 1e-12:
         return estimate, estimate
@@ -153,8 +138,7 @@ def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level
     low, high = percentiles(means, rate, error, freedom, level)
     low, high = max(low, 0.0), min(high, 1.0)
     share = unseen_share(len(np.unique(clusters)), level)
-    few_failed = episodes_with(success < 1, clusters) < FEW
-    few_succeeded = episodes_with(success > 0, clusters) < FEW
+    few_failed, few_succeeded = (episodes_with(event, clusters) < FEW for event in (success < 1, success > 0))
     if few_failed:
         low = min(low, (1 - share) * rate)
     if few_succeeded:

@@ -1,10 +1,8 @@
 """A verdict on each claim of the ledger (ledger.py), under the paper's protocol and under ours.
 
 Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
-rows are missing. A claim of several tests is reproduced when all are and contradicted when one is. Each of k tests is a
-chance to contradict a true claim, so one of them does so only when its interval at the level 1 - (1 - level) / k does too;
-a false claim is reproduced only when every false test of its k errs, which needs no such care. Under our protocol a single
-training is always inconclusive: nothing in its rows says how another would have come out.
+rows are missing. A claim of k tests is reproduced when all are, and contradicted when one is whose interval at the level
+1 - (1 - level) / k says so too. Under our protocol a single training is always inconclusive (docs/statistics.md).
 """
 
 import copy
@@ -26,6 +24,8 @@ from tdjepa.evidence.paired import holm
 TRAININGS = {"paper": 1, "ours": 2}  # so many at least, or an interval is none of that protocol
 MARKS = {"reproduced": "+", "contradicted": "x", "inconclusive": "?", "not run": " "}
 _NOTHING = Effect(None, None, None, None)
+Paths = Sequence[str | Path]
+Effects = Sequence[Effect | None]
 
 
 def verdict(effect: Effect | None, test: Mapping, protocol: str) -> str:
@@ -50,14 +50,7 @@ def _single(effect: Effect, protocol: str) -> bool:
     return effect.n_train is not None and effect.n_train < TRAININGS[protocol]
 
 
-def run(
-    path: str | Path,
-    rows: Sequence[str | Path],
-    pairs: Sequence[str | Path],
-    out: str | Path,
-    settings: Judge,
-    train_seed: int | None = None,
-) -> list[dict]:
+def run(path: Path, rows: Paths, pairs: Paths, out: Path, settings: Judge, train_seed: int | None = None) -> list[dict]:
     """Judge a ledger on these files and write out/claims.json. Without a training seed, the rows' first is the paper's."""
     claims = ledger.read(path)
     guard.require_rows(rows)
@@ -77,8 +70,7 @@ def judge(claims: Sequence[Mapping], evidence: Evidence, train_seed: int) -> lis
     out = []
     for claim in claims:
         tests = claim["tests"]
-        found = [_effects(evidence, test, train_seed) for test in tests]
-        strict = found
+        found = strict = [_effects(evidence, test, train_seed) for test in tests]
         if len(tests) > 1:
             strict = [_effects(together(evidence, len(tests)), test, train_seed) for test in tests]
         entry = {key: claim[key] for key in ("id", "claim", "place")}
@@ -116,9 +108,7 @@ def _effects(evidence: Evidence, test: Mapping, train_seed: int) -> tuple[Effect
     return papers and papers[0], ours and ours[1]
 
 
-def _decide(
-    tests: Sequence[Mapping], effects: Sequence[Effect | None], strict: Sequence[Effect | None], protocol: str
-) -> dict:
+def _decide(tests: Sequence[Mapping], effects: Effects, strict: Effects, protocol: str) -> dict:
     """The verdict on all tests together, with the numbers of the one that decides it: of the worst verdict, the one whose
     interval is least on the claim's side. A reproduced claim needs all its tests, so its p is the largest of theirs.
     `strict` has the same effects with the wider intervals of `together`, for contradictions."""
@@ -144,11 +134,9 @@ def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
         return part
     if test["is"] in SIZED or _single(effect, protocol):
         part["p"] = None
-    if protocol == "ours" and effect.n_train == 1:
-        part["note"] = "one training"
-    if protocol == "paper" and effect.n_plan == 1:
-        part["note"] = "one plan seed"
-    return part
+    alone = {"ours": (effect.n_train, "one training"), "paper": (effect.n_plan, "one plan seed")}
+    n, note = alone[protocol]
+    return {**part, "note": note if n == 1 else ""}
 
 
 def clearance(effect: Effect | None, test: Mapping) -> float:
@@ -164,9 +152,8 @@ def terminal(judged: Sequence[Mapping]) -> str:
     """Two verdicts per claim, the effect under our protocol, and the counts."""
     lines = [f"{'paper':<16}{'ours':<16}effect [interval], p", ""]
     for claim in judged:
-        ours = claim["ours"]
+        ours, effect = claim["ours"], ""
         digits = 1 if ours.get("unit", "points") == "points" else 3
-        effect = ""
         if ours.get("effect") is not None:
             effect = f"{ours['effect']:.{digits}f}"
             effect += "" if ours["low"] is None else f" [{ours['low']:.{digits}f}, {ours['high']:.{digits}f}]"

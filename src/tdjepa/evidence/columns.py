@@ -7,11 +7,8 @@ UNTRAINED = (*FLOORS, SIMULATOR)
 # Columns that tell cells of sweeps apart, with what stands for them where rows do not say:
 PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "candidates": 0, "alpha": -1.0, "planner": ""}
 CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
-SPLITS = (
-    "all",
-    "far",
-    "near",
-)  # held-out pairs by the goal's distance from the episode's end, as in the paper's Table 6
+# Held-out pairs by the goal's distance from the episode's end, as in the paper's Table 6:
+SPLITS = ("all", "far", "near")
 
 
 def with_planner(rows):

@@ -32,14 +32,13 @@ def phases(rows: pd.DataFrame) -> list[dict]:
     training seeds. One entry per cell that has the column. A run's failures are their share of its known episodes times the
     cell's number of pairs, so that an episode without a row or without a phase is not taken for a success; `n_missing`
     counts those."""
-    if "contact" not in rows or not rows["contact"].notna().any():
+    if "contact" not in rows:
         return []
-    out = []
+    out, phases = [], {"before": "before_contact", "after": "after_contact"}
     for key, group in final_rows(rows).groupby(CELL, sort=True):
         known = group[group["contact"].notna()]
         if known.empty:
             continue
-        phases = {"before": "before_contact", "after": "after_contact"}
         shares = with_phases(known).groupby(["train_seed", "plan_seed"])[list(phases.values())].mean()
         pairs = len(group.drop_duplicates(["episode", "start"]))
         by_plan_seed = pairs * shares.groupby("plan_seed").mean()
@@ -67,10 +66,7 @@ def geometry(rows: pd.DataFrame) -> list[dict]:
     """The paper's Table 8: success in percent by start distance. One entry per cell and stratum that has the column."""
     known = final_rows(rows)
     stratum = strata(known)
-    known = known[stratum.notna()].assign(stratum=stratum)
-    if known.empty:
-        return []
-    out = []
+    known, out = known[stratum.notna()].assign(stratum=stratum), []
     for key, group in known.groupby(CELL, sort=True):
         for name in STRATA:
             part = group if name == "all" else group[group["stratum"] == name]

@@ -83,19 +83,18 @@ def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed
     if any(c is None for c in whole):
         return None
     first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], mask) for of_part, mask in parts]
+    papers = None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level)
     simple = len(whole) == 1 and len(terms) == 2 and sum(c for c, _ in terms) == 0
-    return (
-        None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level),
-        _resampled(whole, evidence, with_p=simple),
-    )
+    return papers, _resampled(whole, evidence, with_p=simple)
 
 
 def _one_seed(cell: Cell, seed: int) -> Cell:
     """The cell with only one training seed; floors have none."""
-    keep = cell.train_seeds == seed if cell.trained else np.ones(len(cell.train_seeds), bool)
-    if not keep.any():
-        return replace(cell, train_seeds=np.array([seed]), success=np.full((1, *cell.success.shape[1:]), np.nan))
-    return replace(cell, train_seeds=cell.train_seeds[keep], success=cell.success[keep])
+    if not cell.trained:
+        return cell
+    success = cell.success[cell.train_seeds == seed]
+    missing = np.full((1, *cell.success.shape[1:]), np.nan)
+    return replace(cell, train_seeds=np.array([seed]), success=success if len(success) else missing)
 
 
 def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect | None:
@@ -126,39 +125,33 @@ def student_interval(values: np.ndarray, level: float) -> tuple[float | None, fl
 
 
 def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: bool) -> Effect:
+    resampled, estimate = evidence.resampled, sum(c.estimate for c in contrasts)
+    n = (_trainings(contrasts), min(len(c.plan_seeds) for c in contrasts))
     if len(contrasts) == 1:
-        (c,) = contrasts
-        low, high, _ = paired.contrast_interval(c, evidence.resampled, evidence.level)
-        p = paired.permutation(c, evidence.resampled.draws.seed) if with_p else None
-        return Effect(100 * c.estimate, low, high, p, _trainings(contrasts), len(c.plan_seeds))
-    estimate = sum(c.estimate for c in contrasts)
-    means = sum(evidence.resampled.means(c) for c in contrasts)
-    freedom = min(paired.spread(c, evidence.resampled)[1] for c in contrasts)
+        low, high, _ = paired.contrast_interval(contrasts[0], resampled, evidence.level)
+        return Effect(
+            100 * estimate, low, high, paired.permutation(contrasts[0], resampled.draws.seed) if with_p else None, *n
+        )
+    freedom = min(paired.spread(c, resampled)[1] for c in contrasts)
+    means = sum(resampled.means(c) for c in contrasts)
     low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    n_plan = min(len(c.plan_seeds) for c in contrasts)
-    return Effect(100 * estimate, 100 * low, 100 * high, None, _trainings(contrasts), n_plan)
+    return Effect(100 * estimate, 100 * low, 100 * high, None, *n)
 
 
 def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple | None:
     """(paper's, ours) for a weighted sum [[coefficient, {method, split, rank | rise}], ...] of statistics of held-out pairs:
-    `rank: d_psi` is that cost's correlation with the gap, `rise: d_psi` the smallest rise of its mean over the gaps.
-
-    Two costs of one method are measured on the same checkpoints: their difference is taken seed by seed, before anything
-    is said of how trainings vary.
-    """
+    a cost's correlation with the gap, or the smallest rise of its mean over the gaps. Two costs of one method are measured
+    on the same checkpoints, so their difference is taken seed by seed."""
     by_method: dict[str, list] = {}
     for coefficient, wanted in terms:
         by_method.setdefault(wanted["method"], []).append((coefficient, *_checkpoints(evidence.pairs, env, wanted)))
     shared = {m: sorted(set.intersection(*(set(frames) for _, frames, _ in of))) for m, of in by_method.items()}
     if not all(shared.values()):
         return None
-    by_seed = {
-        m: sum(
-            c * np.array([statistic(frames[s]["x"], frames[s]["tau"])[0] for s in shared[m]])
-            for c, frames, statistic in of
-        )
-        for m, of in by_method.items()
-    }  # (T,) each
+    by_seed = {m: np.zeros(len(seeds)) for m, seeds in shared.items()}  # (T,) each
+    for m, of in by_method.items():
+        for c, frames, statistic in of:
+            by_seed[m] += [c * statistic(frames[s]["x"], frames[s]["tau"])[0] for s in shared[m]]
     if any(np.isnan(values).any() for values in by_seed.values()):
         return None
     estimate, n_train = float(sum(v.mean() for v in by_seed.values())), min(map(len, by_seed.values()))
@@ -180,11 +173,8 @@ def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
     if split != "all":
         part = part[part[split].astype(bool)]
     part = part.dropna(subset=[measure])
-    columns = {"x": measure, "tau": "tau", "episode": "episode"}
-    frames = {
-        seed: {name: f[column].to_numpy() for name, column in columns.items()}
-        for seed, f in part.groupby("train_seed", sort=True)
-    }
+    part = part.assign(x=part[measure]).groupby("train_seed", sort=True)
+    frames = {seed: {name: frame[name].to_numpy() for name in ("x", "tau", "episode")} for seed, frame in part}
     return frames, alignment.correlation if kind == "rank" else alignment.smallest_rise
 
 

@@ -1,12 +1,8 @@
 """`tdjepa judge`: evaluation rows in, statistics out (stats.json, cells.csv, and metrics.json for `dvc metrics`).
 
-Draws are named by the seeds and episodes they are drawn over (bootstrap.py), so that adding an environment, a method or
-an epoch changes no interval of the others.
-
-Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file. The families of
-an environment: two methods, two plan costs of one method, a method against a floor, a leaky training against the honest one
-of the same method, and what has to do with earlier epochs, with sweeps, with the simulator as model or otherwise with leaky
-trainings. So neither an epoch curve nor a leaky training costs the main comparison power.
+Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file: two methods, two
+plan costs of one method, a method against a floor, and so on (`family`), in each environment by itself. So neither an epoch
+curve nor a leaky training costs the main comparison power.
 """
 
 import io
@@ -60,20 +56,17 @@ def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = Non
     cells = summary.cells(frame)
     resampled = paired.Resampled(settings.seed, settings.bootstrap)
     floors = {cell.env: summary.mean(cell.success) for cell in cells if cell.method == "random"}
-    return rounded(
-        {
-            "scale": frame["scale"].iloc[0] if len(frame) else None,
-            "seed": settings.seed,
-            "resamples": settings.bootstrap,
-            "level": settings.level,
-            "cells": [_describe(cell, floors.get(cell.env), resampled, settings.level) for cell in cells],
-            "comparisons": _comparisons(cells, resampled, settings.level),
-            "phases": contact.phases(frame),
-            "geometry": contact.geometry(frame),
-            "median_start_distance": contact.median_distance(frame),
-            "ranks": [] if pairs is None else alignment.spearman(pairs).to_dict("records"),
-        }
-    )
+    found = {
+        "scale": frame["scale"].iloc[0] if len(frame) else None,
+        **{"seed": settings.seed, "resamples": settings.bootstrap, "level": settings.level},
+        "cells": [_describe(cell, floors.get(cell.env), resampled, settings.level) for cell in cells],
+        "comparisons": _comparisons(cells, resampled, settings.level),
+        "phases": contact.phases(frame),
+        "geometry": contact.geometry(frame),
+        "median_start_distance": contact.median_distance(frame),
+        "ranks": [] if pairs is None else alignment.spearman(pairs).to_dict("records"),
+    }
+    return rounded(found)
 
 
 def _describe(cell: Cell, floor: float | None, resampled: paired.Resampled, level: float) -> dict:
@@ -94,8 +87,7 @@ def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: floa
         for a, b in itertools.combinations(of_env, 2):
             if a.setting != b.setting and MAIN not in (a.setting, b.setting):
                 continue  # two different sweeps
-            found = paired.compare(a, b, resampled, level)
-            if found is not None:
+            if found := paired.compare(a, b, resampled, level):
                 families.setdefault(family(a, b, last), []).append(found)
         for name, found in families.items():
             corrected = paired.holm([comparison["p_permutation"] for comparison in found])
@@ -134,9 +126,8 @@ def one_per_line(stats: dict) -> str:
     """JSON with one record per line: small, and Git shows which cell changed."""
     parts = []
     for key, value in sorted(stats.items()):
-        if isinstance(value, list):
-            lines = ",\n".join(f"  {json.dumps(item, sort_keys=True)}" for item in value)
-            parts.append(f' "{key}": [\n{lines}\n ]' if value else f' "{key}": []')
-        else:
-            parts.append(f' "{key}": {json.dumps(value, sort_keys=True)}')
+        text = json.dumps(value, sort_keys=True)
+        if value and isinstance(value, list):
+            text = "[\n" + ",\n".join(f"  {json.dumps(item, sort_keys=True)}" for item in value) + "\n ]"
+        parts.append(f' "{key}": {text}')
     return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -1,16 +1,12 @@
 """Contrasts of cells of one environment: a - b, or any weighted sum, on the plan seeds and start-goal pairs that all have.
 
-Plan seeds and pairs are the same for all, so they are resampled together. Training seeds are the same checkpoints only
-for cells of one method (two costs, two epochs); two methods' trainings are drawn apart even under equal seed numbers. For
-ablations, which continue a training of the full model, that is a choice: what they share makes their difference vary less
-than is said here, not more (docs/statistics.md). A leaky training and the honest one of its method begin with the same
-weights and differ in their episodes alone: they are paired by training seed. A floor has no training and pairs with all
-checkpoints.
+Plan seeds and pairs are resampled together. Trainings are the same only for cells of one method; two methods' are drawn
+apart even under equal seed numbers, but a leaky training is paired with the honest one of its seed, and a floor, which has
+no training, with all checkpoints (docs/statistics.md says why).
 
-Three tests with different assumptions, because none is right alone: the paired t over plan seeds is the paper's habit
-and takes checkpoints and episodes as given; McNemar counts every paired outcome as independent, which it is not, so its
-p is too small; the permutation test flips whole episodes, which is right for the checkpoints at hand. Holm corrects the
-last. Only the interval of the difference covers new training seeds.
+Three tests with different assumptions, because none is right alone: the paired t over plan seeds takes checkpoints and
+episodes as given; McNemar counts every paired outcome as independent, so its p is too small; the permutation test flips
+whole episodes, which is right for the checkpoints at hand. Only the interval covers new training seeds.
 """
 
 import functools
@@ -67,8 +63,7 @@ def training_of(method: str) -> str:
 
 
 def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
-    """The weighted sum of cells on what all of them have; `pairs` (E,) bool restricts it further. None when nothing is
-    shared."""
+    """The weighted sum of cells on what all of them have, perhaps only on `pairs` (E,); None when nothing is shared."""
     by_method: dict[str, list[tuple[float, Cell]]] = {}
     for coefficient, cell in terms:
         by_method.setdefault(training_of(cell.method), []).append((coefficient, cell))
@@ -89,8 +84,7 @@ def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = Non
         sign, cell = of_method[0]
         whole = len(of_method) == 1 and abs(sign) == 1 and not np.isnan(values).any()
         groups.append(Group(method, seeds, values, cell if whole else None, sign))
-    cell = terms[0][1]
-    support = plan.tobytes() + pair.tobytes()
+    cell, support = terms[0][1], plan.tobytes() + pair.tobytes()
     reach = tuple(float(sum(pick(c, 0) for c, _ in terms)) for pick in (min, max))
     return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], support, reach)
 
@@ -112,13 +106,8 @@ class Resampled:
         return g.sign * means, variances
 
     def _compute(self, c: Contrast, values: np.ndarray, g: Group) -> tuple[np.ndarray, dict]:
-        weights = (
-            self.draws.train(c.env, g.training, g.seeds),
-            self.draws.plan(c.env, c.plan_seeds),
-            self.draws.pairs(c.env, c.clusters),
-        )
-        found = analysis(values, c.clusters)
-        return resampled_means(values, *weights), {factors: v for factors, v in found.items() if 0 in factors}
+        means = resampled_means(values, *self.draws.weights(c.env, g.training, g.seeds, c.plan_seeds, c.clusters))
+        return means, {factors: v for factors, v in analysis(values, c.clusters).items() if 0 in factors}
 
     def means(self, c: Contrast) -> np.ndarray:
         return sum(self.of(c, g)[0] for g in c.groups)
@@ -220,9 +209,7 @@ def matched(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
     if not a.trained or not b.trained:
         return a.success, b.success  # a floor has T = 1 and broadcasts
     shared = np.intersect1d(a.train_seeds, b.train_seeds)
-    if not len(shared):
-        return None
-    return a.success[np.isin(a.train_seeds, shared)], b.success[np.isin(b.train_seeds, shared)]
+    return tuple(cell.success[np.isin(cell.train_seeds, shared)] for cell in (a, b)) if len(shared) else None
 
 
 def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None:
@@ -233,16 +220,10 @@ def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None
     low, high, kind = contrast_interval(c, resampled, level)
     t, p_t = paired_t(plan_seed_means(c.by_pair))
     outcomes = matched(a, b)
-    return {
-        "env": a.env,
-        "a": a.id,
-        "b": b.id,
-        "difference": 100 * c.estimate,
-        "low": low,
-        "high": high,
-        "interval": kind,
-        "t": t,
-        "p_t": p_t,
+    found = dict(
+        env=a.env, a=a.id, b=b.id, difference=100 * c.estimate, low=low, high=high, interval=kind, t=t, p_t=p_t
+    )
+    return found | {
         "p_mcnemar": None if outcomes is None else mcnemar(*outcomes),
         "p_permutation": permutation(c, resampled.draws.seed),
         "outcomes": None if outcomes is None else list(disagreement(*outcomes)),

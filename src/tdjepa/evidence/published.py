@@ -1,15 +1,15 @@
 """What the paper and its authors' public result files say, read from published.yaml."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
-import yaml
+from tdjepa.config.yaml_file import read_yaml
 
 
 @cache
 def load() -> dict:
     """The whole of published.yaml."""
-    return yaml.safe_load(files("tdjepa.evidence").joinpath("published.yaml").read_text())
+    return read_yaml(Path(__file__).with_name("published.yaml"))
 
 
 def cell(env: str, method: str, cost: str) -> dict | None:

@@ -13,24 +13,17 @@ import pyarrow.parquet as pq
 from tdjepa.base.errors import UserError, reason
 from tdjepa.config.names import MAIN
 from tdjepa.config.records.base import ENVS
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence.columns import CELL, PLANNER, with_planner
 
-_TEXT = ("text", lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_dictionary(t))
-_WHOLE = ("whole numbers", pa.types.is_integer)
-_REAL = ("floating-point numbers", pa.types.is_floating)
-_NUMBER = ("numbers", lambda t: pa.types.is_integer(t) or pa.types.is_floating(t))
-_TRUTH = ("booleans", pa.types.is_boolean)
-COLUMNS = dict(scale=_TEXT, env=_TEXT, method=_TEXT, train_seed=_WHOLE, epoch=_WHOLE, solver=_TEXT, cost=_TEXT, w=_REAL)
-COLUMNS |= dict(plan_seed=_WHOLE, episode=_WHOLE, start=_WHOLE, success=_TRUTH, trivial=_TRUTH, steps=_WHOLE)
-# What a rows file may have beside them; the first six tell cells of sweeps apart.
-OPTIONAL = {
-    **dict(setting=_TEXT, refinements=_NUMBER, history=_NUMBER, candidates=_NUMBER),
-    "alpha": _NUMBER,  # weight of l2 in a blend
-    "planner": _TEXT,  # hash of all planner settings: tells apart what no other column shows
-    "contact": _TRUTH,  # Push-T: the agent came near the block during the episode
-    "start_distance": _NUMBER,  # Push-T: pixels between agent and block at the start
-    "manifest": _TEXT,  # sha256 of the locked pairs
+KINDS = {
+    "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary),
+    "whole numbers": (pa.types.is_integer,),
+    "floating-point numbers": (pa.types.is_floating,),
+    "numbers": (pa.types.is_integer, pa.types.is_floating),
+    "booleans": (pa.types.is_boolean,),
 }
+COLUMNS, OPTIONAL = read_yaml(Path(__file__).with_name("rows.yaml")).values()
 KEY = [*CELL, "train_seed", "plan_seed", "episode", "start"]
 
 
@@ -38,8 +31,8 @@ def read(paths: Sequence[str | Path]) -> pd.DataFrame:
     """All rows of several files, sorted by their key; columns that nothing here uses are left in the files."""
     if not paths:
         return pd.DataFrame({name: [] for name in (*COLUMNS, *PLANNER)})
-    rows = pd.concat([_read_one(Path(path)).assign(file=str(path)) for path in paths], ignore_index=True)
-    rows = with_planner(rows)
+    frames = [_read_one(Path(path)).assign(file=str(path)) for path in paths]
+    rows = with_planner(pd.concat(frames, ignore_index=True))
     for name, absent in PLANNER.items():
         known = rows[name].fillna(absent)
         rows[name] = known if isinstance(absent, str) else known.astype(type(absent))
@@ -70,9 +63,8 @@ def _read_one(path: Path) -> pd.DataFrame:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
     except Exception as error:  # damage shows in many ways: also as numbers too large, texts that are none
-        raise UserError(
-            f"{path}: not a readable parquet file ({reason(error)}); delete it and rerun its evaluation"
-        ) from None
+        text = f"{path}: not a readable parquet file ({reason(error)}); delete it and rerun its evaluation"
+        raise UserError(text) from None
     problem = problem or _content_problem(table)
     if problem:
         raise UserError(f"{path}: {problem}; rerun the evaluation that makes this file")
@@ -89,9 +81,9 @@ def _schema_problem(schema: pa.Schema) -> str:
     known = {**COLUMNS, **OPTIONAL}
     for name in schema.names:
         if name in known:
-            kind, fits = known[name]
-            found = schema.field(name).type
-            if not fits(found) and not (name in OPTIONAL and pa.types.is_null(found)):
+            kind, found = known[name], schema.field(name).type
+            fits = any(is_kind(found) for is_kind in KINDS[kind])
+            if not fits and not (name in OPTIONAL and pa.types.is_null(found)):
                 return f"column {name} holds {found}, but {kind} are expected"
             continue
         meant = difflib.get_close_matches(name.lower(), [o for o in OPTIONAL if o not in schema.names], 1, 0.85)
@@ -116,11 +108,10 @@ def _content_problem(table: pa.Table) -> str:
 def _refuse_duplicates(rows: pd.DataFrame) -> None:
     twice = rows[rows.duplicated(KEY, keep=False)]
     if len(twice):
-        first = twice.iloc[:1]
-        same = twice.merge(first[KEY], on=KEY)
-        files = " and ".join(dict.fromkeys(same["file"]))
-        shown = {name: first[name].iloc[0] for name in KEY}
-        key = ", ".join(f"{name} {value}" for name, value in shown.items() if value != PLANNER.get(name))
+        first = twice[KEY].iloc[:1]
+        files = " and ".join(dict.fromkeys(twice.merge(first, on=KEY)["file"]))
+        shown = first.iloc[0].items()
+        key = ", ".join(f"{name} {value}" for name, value in shown if value != PLANNER.get(name))
         raise UserError(f"{files}: the same row twice ({key}); name every file once and remove stale ones")
 
 

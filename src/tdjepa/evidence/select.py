@@ -11,16 +11,15 @@ def select(cells: Iterable[Mapping], env: str, method: str, share: float | None 
     """The cell with these values, None when there is none.
 
     Without `epoch` it is the method's last one, or with `share` the earlier one nearest to that share of it. Without
-    `setting` it is the published protocol's cell if one fits, else the first sweep's that does (by name): a sweep is found
-    by what was planned and not by what somebody called it. But the protocol's cells have an `alpha` too, whatever their
-    cost: a sweep of alpha is asked for by its setting.
+    `setting` it is the published protocol's cell if one fits, else the first sweep's that does (by name). Only a sweep of
+    alpha must be asked for by its setting: the protocol's cells have an `alpha` too.
     """
     found = [cell for cell in cells if cell["env"] == env and cell["method"] == method]
     if not found or method in UNTRAINED:
         return found[0] if found else None
-    if "epoch" not in wanted and share is None:
-        wanted = {**wanted, "epoch": max(cell["epoch"] for cell in found)}
     last = max(cell["epoch"] for cell in found)
+    if share is None:
+        wanted = {"epoch": last, **wanted}
     found = [cell for cell in found if all(_equal(cell[key], value) for key, value in wanted.items())]
     if share is not None:
         found = [cell for cell in found if cell["epoch"] < last]  # the last would be held against itself

@@ -58,12 +58,12 @@ def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:
         for key, of_cell in of_env.groupby(CELL, sort=True):
             train_seeds = np.unique(of_cell["train_seed"])
             success = np.full((len(train_seeds), len(plan_seeds), len(pairs)), np.nan)
-            where = (
+            t, p = (
                 np.searchsorted(train_seeds, of_cell["train_seed"]),
                 np.searchsorted(plan_seeds, of_cell["plan_seed"]),
-                pair_index.get_indexer(pd.MultiIndex.from_frame(of_cell[["episode", "start"]])),
             )
-            success[where] = of_cell[value]
+            e = pair_index.get_indexer(pd.MultiIndex.from_frame(of_cell[["episode", "start"]]))
+            success[t, p, e] = of_cell[value]
             key = (*key[:4], float(key[4]), int(key[5]), key[6], *map(int, key[7:10]), float(key[10]), key[11])
             axes = (train_seeds, plan_seeds, pairs["episode"].to_numpy(), pairs["trivial"].to_numpy(bool))
             out.append(Cell(*key, *axes, success))
@@ -99,11 +99,8 @@ def sample_std(values: np.ndarray) -> float | None:
 
 
 def summarise(cell: Cell) -> dict:
-    """What stats.json says of a cell, without its interval.
-
-    `mean_nontrivial` leaves out pairs solved at the start. `n_missing` counts the rows that the cell's own seeds and pairs
-    would make, were none missing. `rates` is (T, P), training seeds by plan seeds.
-    """
+    """What stats.json says of a cell, without its interval. `mean_nontrivial` leaves out pairs solved at the start,
+    `n_missing` counts the rows that the cell's seeds and pairs lack, `rates` is (T, P)."""
     there = ~np.isnan(cell.success)
     plan, pairs = there.any((0, 2)), there.any((0, 1))
     return {

@@ -5,12 +5,11 @@ Only tables import this file, so that a changed caption rebuilds tables and the 
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
-
-import yaml
+from pathlib import Path
 
 from tdjepa.base.errors import UserError
 from tdjepa.config.params import Params
+from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence import published
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import COSTS, ENVS, SOLVERS, method_label
@@ -21,26 +20,19 @@ from tdjepa.report.table import RULE, Table
 def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
     """Scale and numbers of seeds of each kind: goes with every success rate. Of the run, or of these cells where a table
     holds sweeps, which take fewer."""
-    e = params.evaluate
-    train, plan = (
-        sorted({cell[f"n_{kind}_seeds"] for cell in cells} or {planned})
-        for kind, planned in (("train", len(params.train_seeds)), ("plan", len(e.plan_seeds)))
-    )
-    return (
-        f"Scale {params.scale}: {count_range(train, 'training seed')}, {count_range(plan, 'plan seed')}, "
-        f"{e.episodes} {e.manifest} pairs, epoch {params.train.epochs}; ±, [ ] and † as in the main table."
-    )
+    planned = {"train": len(params.train_seeds), "plan": len(params.evaluate.plan_seeds)}
+    found = {kind: sorted({cell[f"n_{kind}_seeds"] for cell in cells} or {n}) for kind, n in planned.items()}
+    train, plan = count_range(found["train"], "training seed"), count_range(found["plan"], "plan seed")
+    return texts()["phrases"]["seeds"].format(p=params, train=train, plan=plan)
 
 
 def key_text(params: Params) -> str:
     """What the signs beside a success rate mean; once, in the main table."""
-    own = f" ({method_label(params, 'rc_aux')}: {published.load()['rc_aux_own']['runs']} runs of theirs)"
-    own = own if "rc_aux" in params.methods_run else ""
-    return (
-        f"{seeds_text(params).split(';')[0]}. Mean ± sample std over plan seeds [{100 * params.judge.level:g} % interval "
-        f"over training seeds, plan seeds and episodes]; † fewer rows than planned. Published: one training seed, "
-        f"{len(published.load()['plan_seeds'])} plan seeds, ± over them{own}."
-    )
+    source = published.load()
+    own = f" ({method_label(params, 'rc_aux')}: {source['rc_aux_own']['runs']} runs of theirs)"
+    values = {"level": 100 * params.judge.level, "published": len(source["plan_seeds"])}
+    values |= {"seeds": seeds_text(params).split(";")[0], "own": own if "rc_aux" in params.methods_run else ""}
+    return texts()["phrases"]["key"].format(**values)
 
 
 def swept_text(params: Params, sweep: str, what: str) -> str:
@@ -57,10 +49,9 @@ def protocol_text(found: Inputs, env: str) -> str:
     """Solver and success criterion of an environment of the run; the criterion is what the card of its episodes says."""
     e, criterion = found.params.evaluate, found.cards.get(env, {}).get("success_criterion")
     p, success = e.protocol[env], f"; success: {criterion} ({e.budget} steps)" if criterion else ""
-    return (
-        f"{ENVS[env]}: {SOLVERS.get(p.solver, p.solver)}, {count(p.refinements, 'refinement')} of "
-        f"{p.planner.get('candidates', e.planner.candidates)} candidates, w = {p.w:g}{success}."
-    )
+    values = {"solver": SOLVERS.get(p.solver, p.solver), "refinements": count(p.refinements, "refinement")}
+    values |= {"candidates": p.planner.get("candidates", e.planner.candidates), "w": p.w, "success": success}
+    return texts()["phrases"]["protocol"].format(env=ENVS[env], **values)
 
 
 def deployed_text(params: Params) -> str:
@@ -75,7 +66,7 @@ def deployed_text(params: Params) -> str:
 @cache
 def texts() -> dict:
     """The whole of captions.yaml."""
-    return yaml.safe_load(files("tdjepa.report").joinpath("captions.yaml").read_text())
+    return read_yaml(Path(__file__).with_name("captions.yaml"))
 
 
 def caption(found: Inputs, name: str, **more) -> str:
@@ -99,9 +90,7 @@ def caption(found: Inputs, name: str, **more) -> str:
         raise UserError(f"captions.yaml: {name}: there is nothing called {error} to fill in") from None
 
 
-def captioned(
-    found: Inputs, name: str, head: list[str], body: list, left: int = 1, widths: Mapping | None = None, **values
-) -> Table:
+def captioned(found: Inputs, name: str, head: list[str], body: list, left: int = 1, **values) -> Table:
     """A table over both columns of the page with its caption; a rule at the end of its body is left out."""
     body = body[:-1] if body and body[-1] is RULE else body
-    return Table(name, caption(found, name, **values), head, body, True, left, widths or {})
+    return Table(name, caption(found, name, **values), head, body, wide=True, left=left)

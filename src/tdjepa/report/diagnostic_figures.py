@@ -17,14 +17,11 @@ def alignment_scatter(inputs: Inputs) -> Figure:
     is published."""
     envs = style.envs_with(inputs.pairs, inputs)
     in_a_row = min(2, len(envs))  # environments, of two panels each
-    figure, axes = style.grid(-(-len(envs) // in_a_row), 2 * in_a_row, in_a_row * PAGE / 2, 1.2)
-    panels = list(axes.flat)
-    for k, env in enumerate(envs):
-        for ax, (method, measure) in zip(panels[2 * k :], (("lewm", "l2"), ("tdjepa", "d_psi")), strict=False):
-            _scatter(ax, inputs, env, method, measure)
-            ax.set_ylabel(f"{MATH[measure]} of {method_label(inputs.params, method)}")
-    for unused in panels[2 * len(envs) :]:
-        unused.remove()
+    shown = [(env, *drawn) for env in envs for drawn in (("lewm", "l2"), ("tdjepa", "d_psi"))]
+    figure, panels = style.panels(shown, 2 * in_a_row, in_a_row * PAGE / 2, 1.2)
+    for (env, method, measure), ax in panels:
+        _scatter(ax, inputs, env, method, measure)
+        ax.set_ylabel(f"{MATH[measure]} of {method_label(inputs.params, method)}")
     figure.supxlabel(r"step gap $\tau$", fontsize=7.5)
     return figure
 

@@ -1,5 +1,4 @@
-"""Tables of the diagnostics: does a cost rank by time, where does planning fail on Push-T, do two planners solve the same
-pairs, is the true state in the latent?"""
+"""Tables of the diagnostics: what a cost ranks by, where planning fails, what two planners solve, what latents know."""
 
 from tdjepa.config import runs
 from tdjepa.evidence import published
@@ -13,11 +12,9 @@ from tdjepa.report.table import RULE, Table, Traced
 
 def rank_split(inputs: Inputs) -> Table:
     """The paper's Table 6: Spearman correlation of each cost with the step gap; by stratum where the paper has it so."""
-    p = inputs.params
+    p, printed, body = inputs.params, published.load()["ranks"], []
     columns = [("tdjepa", "d_psi"), ("tdjepa", "l2"), ("lewm", "l2")]
     names = {"all": "all pairs", "far": "far from the end", "near": "near the end"}
-    printed = published.load()["ranks"]
-    body = []
     for env in [e for e in ENVS if e == printed["env"] or e in p.envs]:
         for split in SPLITS if env == printed["env"] else SPLITS[:1]:
             found = [inputs.rank(env, m, cost, split) for m, cost in columns]
@@ -64,11 +61,9 @@ def geometry(inputs: Inputs) -> Table:
         for values in (printed, ours):
             values["gap"] = None if None in (values["l2"], values["d_psi"]) else values["l2"] - values["d_psi"]
         body.append([f"{stratum}, published", *(number(value, 1) for value in printed.values())])
-        texts = [
-            NOT_RUN if value is None else _traced(number(value, d) + _mark(inputs, *cells[name]), *cells[name])
-            for name, value in ours.items()
-        ]
-        body += [[f"{stratum}, reproduced", *texts], RULE]
+        texts = {name: number(value, d) + _mark(inputs, *cells[name]) for name, value in ours.items()}
+        traced = [NOT_RUN if ours[name] is None else _traced(text, *cells[name]) for name, text in texts.items()]
+        body += [[f"{stratum}, reproduced", *traced], RULE]
     median = inputs.stats["median_start_distance"]
     values = {"env": ENVS[env], "place": source["place"], "published_median": f"{source['median_px']:g}"}
     values["median"] = NOT_RUN if median is None else number(median, 1)
@@ -118,8 +113,7 @@ def disagreement(inputs: Inputs) -> Table:
 
 def probe(inputs: Inputs) -> Table:
     """Errors of the state read from latents, beside saying always the mean and beside nothing moving."""
-    p, horizon = inputs.params, inputs.params.evaluate.planner.horizon
-    body = []
+    p, horizon, body = inputs.params, inputs.params.evaluate.planner.horizon, []
     for env in ENVS:
         of_env = [found for found in inputs.probes if found["env"] == env]
         if not of_env:

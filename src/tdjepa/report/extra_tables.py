@@ -1,5 +1,7 @@
 """Tables that the paper does not have: floors, the spread of trainings, the leak of a random split, data, verdicts."""
 
+from dataclasses import replace
+
 from tdjepa.config import runs
 from tdjepa.config.names import LEAKY, SIMULATOR
 from tdjepa.evidence import published
@@ -12,15 +14,19 @@ from tdjepa.report.table import RULE, Strong, Table, Traced
 
 def floors(inputs: Inputs) -> Table:
     """What a score is worth: floors, the replay of the log, and the means without pairs solved at the start."""
-    p = inputs.params
     known = published.load()["floors"]["random"]
     body = [["Random actions, published", *(number(known.get(env), 1) for env in ENVS)]]  # as others measured it
     for m, label in UNTRAINED.items():
         body.append([label, *(reproduced_text(inputs, inputs.cell(env, m)) for env in ENVS)])
-    body.append(RULE)
-    for m in methods_run(p):
-        body.append([method_label(p, m), *(_worth(inputs, inputs.deployed(env, m)) for env in ENVS)])
+    body += [RULE, *_by_method(inputs, _worth)]
     return captioned(inputs, "floors", ["Row", *ENVS.values()], body, simulator=_simulated(inputs))
+
+
+def _by_method(inputs: Inputs, text) -> list[list[str]]:
+    """What `text` says of each method's deployed cell, in each environment."""
+    found = {m: [inputs.deployed(env, m) for env in ENVS] for m in methods_run(inputs.params)}
+    texts = {m: [text(inputs, cell) if cell else NOT_RUN for cell in cells] for m, cells in found.items()}
+    return [[method_label(inputs.params, m), *row] for m, row in texts.items()]
 
 
 def _simulated(inputs: Inputs) -> str:
@@ -30,20 +36,15 @@ def _simulated(inputs: Inputs) -> str:
     return f"{UNTRAINED[SIMULATOR]}: pairs {pairs}. " if pairs else ""
 
 
-def _worth(inputs: Inputs, cell: dict | None) -> str:
+def _worth(inputs: Inputs, cell: dict) -> str:
     """All pairs / without those that are solved at the start / excess over random actions."""
-    if cell is None:
-        return NOT_RUN
     values = (cell["mean"], cell["mean_nontrivial"], cell["excess_over_random"])
     return Traced(" / ".join(number(value, inputs.params.render.digits) for value in values), cell["id"])
 
 
 def training_seeds(inputs: Inputs) -> Table:
     """How far trainings differ that differ in nothing but their seed."""
-    p, body = inputs.params, []
-    for m in methods_run(p):
-        body.append([method_label(p, m), *(_trainings(inputs, inputs.deployed(env, m)) for env in ENVS)])
-    body.append(RULE)
+    p, body = inputs.params, [*_by_method(inputs, _trainings), RULE]
     for cost, means in published.trainings().items():
         values, plan = list(means.values()), published.cell("push_t", "tdjepa", cost)["std"]
         text = f"{' '.join(number(v, p.render.digits) for v in values)} ({spread(values):.1f}/{plan:.1f})"
@@ -52,10 +53,8 @@ def training_seeds(inputs: Inputs) -> Table:
     return captioned(inputs, "training_seeds", ["Method", *ENVS.values()], body)
 
 
-def _trainings(inputs: Inputs, cell: dict | None) -> str:
+def _trainings(inputs: Inputs, cell: dict) -> str:
     """The mean of each training (their std / the std over plan seeds)."""
-    if cell is None:
-        return NOT_RUN
     d, by_seed = inputs.params.render.digits, seed_means(cell)
     texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in inputs.params.train_seeds]
     spreads = f"{number(cell['std_train_seeds'], d)}/{number(cell['std'], d)}"
@@ -143,7 +142,6 @@ def claims(inputs: Inputs) -> Table:
         said = f"{claim['claim'].removesuffix('.')} ({claim['place'].replace('section ', '§')})."
         effect = effect_text(claim["ours"], inputs.params.render.digits, claim.get("unit", "points"))
         body.append([str(i), said, *texts, effect or "–"])
-    if not body:
-        body = [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
+    body = body or [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim (place)", "Its protocol", "Ours", "Effect, ours"]
-    return captioned(inputs, "claims", head, body, left=5, widths={1: 0.495})
+    return replace(captioned(inputs, "claims", head, body, left=5), widths={1: 0.495})

@@ -74,13 +74,9 @@ def files(p: Params) -> dict:
         found = [Path(path(kind, p.scale, **job)) for job in runs.jobs(p, jobs)]
         return [file for file in found if file.exists()]
 
-    swept = [
-        file
-        for env in p.envs
-        for name, sweep in p.evaluate.sweeps.items()
-        if env in sweep.envs
-        for file in sorted(Path("results", p.scale, "rows", env, name).glob("[!.]*.parquet"))
-    ]
+    sweeps = [(env, name) for env in p.envs for name, sweep in p.evaluate.sweeps.items() if env in sweep.envs]
+    folders = [Path("results", p.scale, "rows", *sweep) for sweep in sweeps]
+    swept = [file for folder in folders for file in sorted(folder.glob("[!.]*.parquet"))]
     floors = [Path(path(kind, p.scale, env=env)) for env in p.envs for kind in ("floors", "ceiling")]
     cards = [Path(card(path("episodes", p.scale, env=env))) for env in p.envs]
     return {

@@ -6,7 +6,7 @@ reading parquet costs a second of start-up.
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tdjepa.base.artefacts import read_json
@@ -21,8 +21,11 @@ from tdjepa.evidence.select import select
 
 TRAINING = ["env", "method", "train_seed"]
 CURVE_COLUMNS = ["epoch", "loss", "effective_rank"]
-ALIASING_KEYS = [*TRAINING, "patch", "shift_px", "change", "ratio_one_patch"]
-PROBE_KEYS = [*TRAINING, "epoch", "frames", "quantities"]
+KEYS = {
+    "cards": ["env", "episodes"],
+    "aliasing": [*TRAINING, "patch", "shift_px", "change", "ratio_one_patch"],
+    "probes": [*TRAINING, "epoch", "frames", "quantities"],
+}
 EMPTY = {"cells": [], "comparisons": [], "phases": [], "geometry": [], "ranks": [], "median_start_distance": None}
 
 
@@ -32,9 +35,9 @@ class Inputs:
     stats: dict
     cards: dict[str, dict]  # by environment
     aliasing: list[dict]
-    claims: list[dict] = field(default_factory=list)  # of claims.json
-    probes: list[dict] = field(default_factory=list)
-    files: dict[str, Sequence[Path]] = field(default_factory=dict)  # rows, pairs, curves
+    claims: list[dict]  # of claims.json
+    probes: list[dict]
+    files: dict[str, Sequence[Path]]  # rows, pairs, curves
 
     @functools.cached_property
     def rows(self):
@@ -89,11 +92,9 @@ class Inputs:
         """The comparison of two cells as a - b, whichever way round it was judged; None when not run."""
         if a is None or b is None:
             return None
-        if found := self._by_pair.get((a["id"], b["id"])):
-            return found
-        found = self._by_pair.get((b["id"], a["id"]))
-        if found is None:
-            return None
+        judged, found = (self._by_pair.get((x["id"], y["id"])) for x, y in ((a, b), (b, a)))
+        if judged or not found:
+            return judged
         turned = {"difference": -found["difference"], "low": -found["high"], "high": -found["low"]}
         turned["t"] = None if found["t"] is None else -found["t"]
         if found.get("outcomes"):
@@ -108,42 +109,30 @@ def mean(values: Sequence[float]) -> float:
 
 def spread(values: Sequence[float]) -> float | None:
     """Sample standard deviation; None of a single value."""
-    if len(values) < 2:
-        return None
-    return (sum((value - mean(values)) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+    squares = sum((value - mean(values)) ** 2 for value in values)
+    return (squares / (len(values) - 1)) ** 0.5 if len(values) > 1 else None
 
 
 def seed_means(cell: dict) -> dict[int, float]:
     """Percent of each training seed over its plan seeds."""
-    known = {
-        seed: [rate for rate in rates if rate is not None]
-        for seed, rates in zip(cell["train_seeds"], cell["rates"], strict=True)
-    }
-    return {seed: mean(rates) for seed, rates in known.items() if rates}
+    known = [[rate for rate in rates if rate is not None] for rates in cell["rates"]]
+    return {seed: mean(rates) for seed, rates in zip(cell["train_seeds"], known, strict=True) if rates}
 
 
-def read(
-    params: Params,
-    stats: Path | None = None,
-    claims: Path | None = None,
-    cards: Sequence[Path] = (),
-    aliasing: Sequence[Path] = (),
-    probes: Sequence[Path] = (),
-    **files: Sequence[Path],
-) -> Inputs:
-    """`files` are rows, pairs and curves. Any of all these may be absent."""
+def read(params: Params, stats: Path | None = None, claims: Path | None = None, **files: Sequence[Path]) -> Inputs:
+    """`files` are cards, aliasing, probes, rows, pairs and curves. Any of all these may be absent."""
     judged = read_json(stats) if stats and Path(stats).exists() else EMPTY
     if not {"cells", "comparisons"} <= set(judged):
         raise UserError(f"{stats}: no cells and comparisons in it; make it with `tdjepa judge`")
-    shifted = [_read_keys(path, ALIASING_KEYS) for path in aliasing]
+    cards, shifted, probes = ([_read_keys(path, KEYS[kind]) for path in files.pop(kind, ())] for kind in KEYS)
     return Inputs(
-        params=params,
-        stats={**EMPTY, **judged},
-        cards={card["env"]: card for card in (_read_keys(path, ["env", "episodes"]) for path in cards)},
-        aliasing=[found for found in shifted if found["ratio_one_patch"] is not None],
-        claims=ledger.stored(claims) if claims and Path(claims).exists() else [],
-        probes=[_read_keys(path, PROBE_KEYS) for path in probes],
-        files=files,
+        params,
+        {**EMPTY, **judged},
+        {card["env"]: card for card in cards},
+        [found for found in shifted if found["ratio_one_patch"] is not None],
+        ledger.stored(claims) if claims and Path(claims).exists() else [],
+        probes,
+        files,
     )
 
 

@@ -48,8 +48,7 @@ def install_hint() -> str:
 
 def first_error(log: str) -> str:
     """The first line of a LaTeX log that tells of an error."""
-    pattern = re.compile(r"^(! .*|[^\s:()]+\.\w+:\d+: .*)$", re.MULTILINE)
-    match = pattern.search(log)
+    match = re.search(r"^(! .*|[^\s:()]+\.\w+:\d+: .*)$", log, re.MULTILINE)
     return match[0].strip() if match else "no error line in the log"
 
 
@@ -60,13 +59,11 @@ def _copy_inputs(paper_dir: Path, results_dir: Path, folder: Path) -> None:
             raise UserError(f"{needed}: no such file; run `tdjepa render` first")
     if not (paper_dir / "main.tex").exists():
         raise UserError(f"{paper_dir / 'main.tex'}: no such file; name the folder with the report's text")
-    for source in sorted(paper_dir.iterdir()):
-        if source.suffix in (".tex", ".bib"):
-            shutil.copyfile(source, folder / source.name)
-    shutil.copyfile(numbers, folder / "numbers.tex")
-    for name, pattern in (("tables", "*.tex"), ("figures", "*.pdf")):
-        (folder / name).mkdir()
-        for source in sorted((results_dir / name).glob(pattern)):
+    found = {".": [*paper_dir.glob("*.tex"), *paper_dir.glob("*.bib"), numbers]}  # whose numbers.tex replaces another
+    found |= {name: (results_dir / name).glob(kind) for name, kind in (("tables", "*.tex"), ("figures", "*.pdf"))}
+    for name, sources in found.items():
+        (folder / name).mkdir(exist_ok=True)
+        for source in sources:
             shutil.copyfile(source, folder / name / source.name)
 
 

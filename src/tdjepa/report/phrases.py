@@ -10,8 +10,6 @@ from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import NOT_RUN
 from tdjepa.report.table import Strong, Traced
 
-# Numbers --------------------------------------------------------------------------------------------------------------
-
 
 def count(n: int, noun: str) -> str:
     return f"{n} {noun}{'s' * (n != 1)}"
@@ -33,19 +31,12 @@ def number(value: float | None, digits: int) -> str:
 
 
 def p_text(p: float | None) -> str:
-    if p is None:
-        return "–"
-    return f"= {p:.3f}" if p >= 0.001 else "< 0.001"
+    return "–" if p is None else f"= {p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def mean_std(values: tuple | list | None, digits: int = 1) -> str:
     """A published [mean] or [mean, std], or a dash."""
-    if not values:
-        return "–"
-    return " ± ".join(number(value, digits) for value in values)
-
-
-# Cells ----------------------------------------------------------------------------------------------------------------
+    return " ± ".join(number(value, digits) for value in values) if values else "–"
 
 
 def published_text(cell: dict | None) -> str:
@@ -69,10 +60,8 @@ def partial(params: Params, cell: dict) -> bool:
     """Whether the cell has fewer rows than the parameters plan, so that a half-finished run is seen as such."""
     if cell.get("n_missing"):
         return True
-    if cell.get("setting", MAIN) != MAIN:
-        return False  # a sweep says itself how many seeds it takes
-    if cell["method"] == SIMULATOR:
-        return False  # planned on fewer pairs; its label says how many
+    if cell.get("setting", MAIN) != MAIN or cell["method"] == SIMULATOR:
+        return False  # a sweep says itself how many seeds it takes, the simulator's label how many pairs
     trained = cell["method"] not in UNTRAINED
     return (
         (trained and cell["n_train_seeds"] < len(params.train_seeds))
@@ -102,11 +91,8 @@ def effect_text(found: dict, digits: int, unit: str = "points") -> str:
 
 def clear_winner(cells: list[dict | None]) -> dict | None:
     """The best of several cells, if its interval lies above all the others'."""
-    there = [cell for cell in cells if cell is not None]
-    if len(there) < 2:
-        return None
-    best = max(there, key=lambda cell: cell["mean"])
-    return best if all(best["low"] > cell["high"] for cell in there if cell is not best) else None
+    best, *others = sorted(filter(None, cells), key=lambda cell: -cell["mean"]) or [None]
+    return best if others and all(best["low"] > cell["high"] for cell in others) else None
 
 
 def reproduced_row(inputs: Inputs, cells: list[dict | None], winners: list[dict | None]) -> list[str]:

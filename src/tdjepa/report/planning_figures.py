@@ -24,10 +24,9 @@ def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, f
     points = {}
     for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
         for cell in inputs.stats["cells"]:
-            if (cell["env"], cell["method"], cell["cost"], cell["setting"]) == (env, method, cost, setting):
-                rate = first_run(inputs, cell)
-                if rate is not None:
-                    points[cell["epoch"]] = (cell["epoch"], rate, cell["n_episodes"])
+            wanted = (cell["env"], cell["method"], cell["cost"], cell["setting"]) == (env, method, cost, setting)
+            if wanted and (rate := first_run(inputs, cell)) is not None:
+                points[cell["epoch"]] = (cell["epoch"], rate, cell["n_episodes"])
     return sorted(points.values())
 
 
@@ -42,8 +41,7 @@ def first_run(inputs: Inputs, cell: dict) -> float | None:
 def epoch_curve(inputs: Inputs) -> Figure:
     """Success by training epoch, first training and plan seed, as the paper's Figure 4."""
     p, cost = inputs.params, inputs.params.evaluate.curve_cost
-    curves = {env: curve(inputs, env, "tdjepa", cost) for env in ENVS}
-    curves = {env: points for env, points in curves.items() if len(points) > 1}
+    curves = {env: points for env in ENVS if len(points := curve(inputs, env, "tdjepa", cost)) > 1}
     envs = list(curves) or [p.envs[0]]
     figure, axes = grid(1, len(envs), PAGE if len(envs) > 2 else COLUMN, 1.5)
     for env, ax in zip(envs, axes[0], strict=True):
@@ -52,8 +50,7 @@ def epoch_curve(inputs: Inputs) -> Figure:
             label = f"{method_label(p, 'tdjepa')}, {MATH[cost]}"
             _own_curve(ax, curves[env], look("tdjepa"), label, p.judge.level)
         for method, of_cost, colour, line in (("lewm", "l2", ORANGE, "--"), ("random", "", GREY, ":")):
-            cell = inputs.cell(env, method, of_cost)
-            if cell:
+            if cell := inputs.cell(env, method, of_cost):
                 label = f"{method_label(p, method)}, at the end" if of_cost else method_label(p, method)
                 ax.axhline(cell["mean"], color=colour, ls=line, lw=0.9, label=label)
         if env not in curves:
@@ -66,8 +63,7 @@ def epoch_curve(inputs: Inputs) -> Figure:
 
 
 def _published_curve(ax: Axes, env: str, cost: str, **how) -> None:
-    curve = published.epoch_curve(env, "tdjepa", cost)
-    if curve:
+    if curve := published.epoch_curve(env, "tdjepa", cost):
         ax.plot(np.arange(1, len(curve["rates"]) + 1), curve["rates"], mfc="white", lw=0.9, **how)
 
 
@@ -83,22 +79,18 @@ def _own_curve(ax: Axes, points: list, looks: tuple, label: str, level: float) -
 def cost_matrix(inputs: Inputs) -> Figure:
     """Success by plan cost on the same checkpoints, as the paper's Figure 3: bars are ours, diamonds published."""
     figure, axes = grid(1, 1, COLUMN, 1.7)
-    ax = axes[0, 0]
-    costs = list(COSTS)
+    ax, diamond = axes[0, 0], {"fmt": "D", "ms": 3, "mfc": "white", "mec": "black", "color": "black", "elinewidth": 0.6}
     for i, env in enumerate(ENVS):
-        cells = [inputs.cell(env, "tdjepa", cost) for cost in costs]
-        for j, (cost, cell) in enumerate(zip(costs, cells, strict=True)):
+        cells = {cost: inputs.cell(env, "tdjepa", cost) for cost in COSTS}
+        for j, (cost, cell) in enumerate(cells.items()):
             x = i + 0.26 * (j - 1)
-            _bar(ax, x, cell, cost, label=i == 0)
-            printed = published.cell(env, "tdjepa", cost)
-            if printed:
+            _bar(ax, x, cell, cost, label=MATH[cost] if i == 0 else None)
+            if printed := published.cell(env, "tdjepa", cost):
                 label = "published" if i == j == 0 else None
-                how = {"fmt": "D", "ms": 3, "mfc": "white", "mec": "black", "color": "black", "elinewidth": 0.6}
-                ax.errorbar(x + 0.06, printed["mean"], printed["std"], label=label, **how)
-        floor = inputs.cell(env, "random")
-        if floor:
+                ax.errorbar(x + 0.06, printed["mean"], printed["std"], label=label, **diamond)
+        if floor := inputs.cell(env, "random"):
             ax.hlines(floor["mean"], i - 0.42, i + 0.42, color="black", ls=":", lw=0.9, label="random")
-        if not any(cells):
+        if not any(cells.values()):
             ax.text(i, 3, NOT_RUN, ha="center", color=GREY, fontsize=6.5)
     ax.set(xlim=(-0.55, len(ENVS) - 0.45), ylim=(0, 104), ylabel="success (%)")
     ax.set_xticks(range(len(ENVS)), list(ENVS.values()))
@@ -108,11 +100,9 @@ def cost_matrix(inputs: Inputs) -> Figure:
     return figure
 
 
-def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: bool) -> None:
-    colour, hatch, _ = COST_LOOK[cost]
-    mean = cell["mean"] if cell else 0
-    name = MATH[cost] if label else None
-    ax.bar(x, mean, 0.24, color=colour, alpha=0.75, hatch=hatch, edgecolor="white", lw=0.5, label=name)
+def _bar(ax: Axes, x: float, cell: dict | None, cost: str, label: str | None) -> None:
+    (colour, hatch, _), mean = COST_LOOK[cost], cell["mean"] if cell else 0
+    ax.bar(x, mean, 0.24, color=colour, alpha=0.75, hatch=hatch, edgecolor="white", lw=0.5, label=label)
     if cell:
         error = [[mean - cell["low"]], [cell["high"] - mean]]
         ax.errorbar(x - 0.06, mean, error, color="black", elinewidth=0.8, capsize=1.5)
@@ -136,8 +126,7 @@ def _offline_epochs(ax: Axes, inputs: Inputs) -> bool:
     p, env, found = inputs.params, "cube", False
     for cost in ("d_psi", "blend"):
         colour, _, marker = COST_LOOK[cost]
-        label = f"{MATH[cost]}, published"
-        _published_curve(ax, env, cost, color=colour, marker=marker, ls=":", label=label)
+        _published_curve(ax, env, cost, color=colour, marker=marker, ls=":", label=f"{MATH[cost]}, published")
         if points := curve(inputs, env, "tdjepa", cost):
             _own_curve(ax, points, (colour, marker, "-"), f"{MATH[cost]}, reproduced", p.judge.level)
             found = True
@@ -155,8 +144,7 @@ def _blend_sweep(ax: Axes, inputs: Inputs) -> bool:
         if again := source[env].get("rerun"):
             ax.plot(source["alphas"], again["blend"], label="_rerun", alpha=0.4, **printed)  # named in the caption
         cells = [(a, inputs.swept(env, "tdjepa", setting="blend", alpha=float(a))) for a in source["alphas"]]
-        points = [(a, first_run(inputs, cell)) for a, cell in cells if cell is not None]
-        points = [(a, rate) for a, rate in points if rate is not None]
+        points = [(a, rate) for a, cell in cells if cell and (rate := first_run(inputs, cell)) is not None]
         if points:
             ax.plot(*zip(*points, strict=True), color=colour, marker=marker, ls="-", label=f"{ENVS[env]}, reproduced")
             found = True
@@ -174,7 +162,8 @@ def training_seeds(inputs: Inputs) -> Figure:
     figure, axes = grid(1, len(envs), PAGE, 0.45 + 0.18 * len(names))
     for env, ax in zip(envs, axes[0], strict=True):
         for y, m in enumerate(names):
-            _trainings(ax, y, cells[env, m], look(m))
+            if cell := cells[env, m]:
+                _trainings(ax, y, cell, look(m))
         if env == "push_t" and "tdjepa" in names:  # the only environment whose trainings were published
             values = list(published.trainings()[published.load()["deployed"][env]].values())
             y = names.index("tdjepa") + 0.22
@@ -187,12 +176,9 @@ def training_seeds(inputs: Inputs) -> Figure:
     return figure
 
 
-def _trainings(ax: Axes, y: float, cell: dict | None, looks: tuple) -> None:
+def _trainings(ax: Axes, y: float, cell: dict, looks: tuple) -> None:
     """A bar from the low to the high end of the interval, and a mark for each training."""
-    if cell is None:
-        return
-    colour, marker, _ = looks
-    means = list(seed_means(cell).values())
+    (colour, marker, _), means = looks, list(seed_means(cell).values())
     ax.hlines(y, cell["low"], cell["high"], color=colour, lw=3.5, alpha=0.3)
     ax.plot(means, [y] * len(means), marker, color=colour, ms=4, mec="black", mew=0.4)
 
@@ -209,8 +195,7 @@ def variants(inputs: Inputs) -> Figure:
         for i, cost in enumerate(COSTS):
             colour, _, marker = COST_LOOK[cost]
             where, label = y + 0.24 * (i - 1), MATH[cost] if m == "tdjepa" else None
-            cell = inputs.cell(env, m, cost)
-            if cell:
+            if cell := inputs.cell(env, m, cost):
                 ax.hlines(where, cell["low"], cell["high"], color=colour, lw=1)
                 ax.plot(cell["mean"], where, marker, color=colour, ms=4, label=label)
                 found = True

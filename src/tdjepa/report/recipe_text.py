@@ -29,25 +29,22 @@ TRAINED = {
     "lr": ("learning rate", lambda t: t.train.lr, plain),
     "sigreg": ("weight of SIGReg", lambda t: t.method.terms.sigreg.weight if t.method.terms.sigreg else 0.0, plain),
 }
+SIZES = {
+    "Latent": lambda t: str(t.model.latent),
+    "Patch": lambda t: str(t.model.encoder.patch),
+    "EncoderDepth": lambda t: str(t.model.encoder.depth),
+    "EncoderWidth": lambda t: str(t.model.encoder.width),
+    "PositionStd": lambda t: plain(t.model.encoder.position_std),
+    "Batch": lambda t: str(t.train.batch * t.train.accumulate),
+}
 
 
 def texts(p: Params) -> dict[str, str]:
     """Texts by the name of their macro."""
-    trained = {
-        (env, m): train_slice(p, env, m, p.train_seeds[0])
-        for env in p.envs
-        for m in (runs.methods_in(p, env) or list(p.methods))
-    }
-    sizes = {
-        "Latent": lambda t: t.model.latent,
-        "Patch": lambda t: t.model.encoder.patch,
-        "EncoderDepth": lambda t: t.model.encoder.depth,
-        "EncoderWidth": lambda t: t.model.encoder.width,
-        "PositionStd": lambda t: plain(t.model.encoder.position_std),
-        "Batch": lambda t: t.train.batch * t.train.accumulate,
-    }
+    places = [(env, m) for env in p.envs for m in (runs.methods_in(p, env) or list(p.methods))]
+    trained = {where: train_slice(p, *where, p.train_seeds[0]) for where in places}
     return {
-        **{name: spread(p, {where: str(pick(t)) for where, t in trained.items()}) for name, pick in sizes.items()},
+        **{name: spread(p, {where: pick(t) for where, t in trained.items()}) for name, pick in SIZES.items()},
         "Image": by_env({env: str(getattr(p.collect, env).image_size) for env in p.envs}),
         "Recipe": differences(p, trained),
         "StepFactor": step_factor(p),
@@ -117,9 +114,6 @@ def differences(p: Params, trained: Mapping[Where, TrainSlice]) -> str:
         if set(found.values()) != {source[key]}:
             said.append(f"{key} {by_env({env: str(n) for env, n in found.items()})} ({source[key]})")
     return "; ".join(said) or "no difference"
-
-
-# Where values hold ----------------------------------------------------------------------------------------------------
 
 
 def listed(names: Sequence[str]) -> str:

@@ -16,20 +16,12 @@ PAGE = 7.0  # inches, both columns of acmart's sigconf
 COLUMN = 3.33  # inches, one column of acmart's sigconf
 MATH = {"d_psi": r"$d_\psi$", "l2": r"$\ell_2$", "blend": "blend"}
 COST_LOOK = {"d_psi": (BLUE, "", "o"), "l2": (ORANGE, "///", "s"), "blend": (GREEN, "...", "^")}
-METHOD_LOOK = {  # colours of unequal brightness, and another mark and dash each: told apart in grey, too
-    "tdjepa": (BLUE, "o", "-"),
-    "lewm": (ORANGE, "s", "--"),
-    "rc_aux_tdj": (GREEN, "^", "-."),
-    "rc_aux": ("#CC79A7", "v", (0, (5, 1))),
-    "lewm_original": ("#E69F00", "P", (0, (1, 1))),
-    "lewm_matched": ("#56B4E9", "X", (0, (3, 1, 1, 1))),
-}
-ENV_LOOK = {
-    "two_room": (BLUE, "o", "-"),
-    "reacher": ("#56B4E9", "s", "--"),
-    "push_t": (ORANGE, "^", "-."),
-    "cube": ("black", "D", (0, (1, 1))),
-}
+# Colours of unequal brightness, and another mark and dash each: told apart in grey, too.
+METHOD_LOOK = {"tdjepa": (BLUE, "o", "-"), "lewm": (ORANGE, "s", "--"), "rc_aux_tdj": (GREEN, "^", "-.")}
+METHOD_LOOK |= {"rc_aux": ("#CC79A7", "v", (0, (5, 1))), "lewm_original": ("#E69F00", "P", (0, (1, 1)))}
+METHOD_LOOK |= {"lewm_matched": ("#56B4E9", "X", (0, (3, 1, 1, 1)))}
+ENV_LOOK = {"two_room": (BLUE, "o", "-"), "reacher": ("#56B4E9", "s", "--")}
+ENV_LOOK |= {"push_t": (ORANGE, "^", "-."), "cube": ("black", "D", (0, (1, 1)))}
 
 
 def look(method: str) -> tuple[str, str, str]:
@@ -41,13 +33,17 @@ def grid(rows: int, columns: int, width: float, height: float) -> tuple[Figure, 
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
+def panels(shown: list, columns: int, width: float, height: float) -> tuple[Figure, list[tuple]]:
+    """One panel for each of what is shown, so many in a row: (what is shown, its axes)."""
+    figure, axes = grid(-(-len(shown) // columns), columns, width, height)
+    for unused in axes.flat[len(shown) :]:
+        unused.remove()
+    return figure, list(zip(shown, axes.flat, strict=False))
+
+
 def env_panels(envs: list[str], height: float) -> tuple[Figure, list[tuple[str, Axes]]]:
     """One panel per environment, two in a row, so that four environments still fit a column of the page."""
-    columns = min(2, len(envs))
-    figure, axes = grid(-(-len(envs) // columns), columns, COLUMN, height)
-    for unused in axes.flat[len(envs) :]:
-        unused.remove()
-    return figure, list(zip(envs, axes.flat, strict=False))
+    return panels(envs, min(2, len(envs)), COLUMN, height)
 
 
 def light_grid(ax: Axes) -> None:

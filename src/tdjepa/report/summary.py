@@ -15,22 +15,20 @@ PLACES = {"tables": "tables", "figures": "figures", "numbers": "numbers.tex"}
 
 def table(found: Inputs, intervals: bool) -> Table:
     """One line per method and plan cost, one column per environment of the run; floors and the ceiling below."""
-    p = found.params
-    body = []
+    p, body = found.params, []
     for m in p.methods_run:
         for cost in p.methods[m].costs:
             cells = [_text(found, env, m, cost, intervals) if m in runs.methods_in(p, env) else "–" for env in p.envs]
             body.append([method_label(p, m), ALL_COSTS.get(cost, cost), *cells])
     for floor, label in UNTRAINED.items():
         body.append([label, "–", *(_text(found, env, floor, "", intervals) for env in p.envs)])
-    rest = [ENVS[env] for env in ENVS if env not in p.envs]
+    rest = ", ".join(ENVS[env] for env in ENVS if env not in p.envs)
     caption = (
         f"Success in percent{f' [{100 * p.judge.level:g} % interval]' if intervals else ''} (published); scale {p.scale}, "
         f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}, "
         f"{p.evaluate.episodes} {p.evaluate.manifest} pairs; † = fewer of them than planned."
     )
-    if rest:
-        caption += f" {', '.join(rest)}: {NOT_RUN}."
+    caption += f" {rest}: {NOT_RUN}." if rest else ""
     return Table("summary", caption, ["Method", "Plan cost", *(ENVS[env] for env in p.envs)], body)
 
 

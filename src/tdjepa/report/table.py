@@ -2,24 +2,11 @@
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
-SYMBOLS = {
-    " %": r"\,\%",
-    "d_ψ": r"$d_\psi$",
-    "ℓ₂": r"$\ell_2$",
-    **{
-        sign: rf"$\{name}$"
-        for sign, name in zip("±αρτ×ℓψ", ["pm", "alpha", "rho", "tau", "times", "ell", "psi"], strict=True)
-    },
-    **{"−": "$-$", "<": "$<$", ">": "$>$"},
-    "–": "--",
-    "†": r"$^\dagger$",
-    "§": r"\S",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\\": r"\textbackslash{}",
-    **{c: "\\" + c for c in "%_&#${}"},
-}
+import yaml
+
+SYMBOLS = yaml.safe_load(Path(__file__).with_name("latex.yaml").read_text())
 _SYMBOL = re.compile("|".join(re.escape(s) for s in sorted(SYMBOLS, key=len, reverse=True)))
 
 

@@ -1,5 +1,4 @@
-"""The report's tables in the order of the paper, then our own. Published stands beside reproduced; "not run" where there are
-no rows."""
+"""The report's tables, the paper's first: published beside reproduced, and "not run" where there are no rows."""
 
 from pathlib import Path
 
@@ -18,8 +17,7 @@ Line = tuple[str, list[str] | None, list[dict | None]]  # a label, the published
 
 def method_comparison(inputs: Inputs) -> Table:
     """The paper's Table 1."""
-    source, p = published.load()["method_comparison"], inputs.params
-    body = []
+    source, p, body = published.load()["method_comparison"], inputs.params, []
     for row in source["rows"]:
         run = [method_label(p, m) for m in row["methods"] if m in p.methods_run]
         body.append([row["label"], row["supervision"], row["directed"], row["use"], ", ".join(run) or "not here"])
@@ -47,9 +45,8 @@ def beside(inputs: Inputs, lines: list[Line]) -> list[list[str] | None]:
 
 def published_row(method: str) -> list[str] | None:
     """A method's published success in each environment, None when there is none."""
-    own = published.load()["rc_aux_own"]
     if method == "rc_aux":  # not a row of the paper: as its own authors report it
-        return [mean_std(own["rc_aux"].get(env)) for env in ENVS]
+        return [mean_std(published.load()["rc_aux_own"]["rc_aux"].get(env)) for env in ENVS]
     printed = [published.deployed(env, method) for env in ENVS]
     return [published_text(cell) for cell in printed] if any(printed) else None
 
@@ -71,11 +68,10 @@ def literature(inputs: Inputs) -> Table:
 def ablations(inputs: Inputs) -> Table:
     """The paper's Table 4, and the full model continued as its ablations are: the fair one to hold them against."""
     source, p = published.load()["ablations"], inputs.params
-    env, columns, labels = source["env"], source["columns"], source["labels"]
-    first, *rest = source["rows"]
+    env, columns, labels, rows = (source[key] for key in ("env", "columns", "labels", "rows"))
+    first, *rest = rows
     names = {first: labels[first], "tdjepa_continued": "full, continued", **{m: labels[m] for m in rest}}
     found = {m: [_with_solver(inputs, env, m, *column) for column in columns.values()] for m in names}
-    rows = source["rows"]
     printed = {m: [mean_std(rows[m][column]) for column in columns] if m in rows else None for m in names}
     body = beside(inputs, [(label, printed[m], found[m]) for m, label in names.items()])
     body.pop(2)  # the full model's two ways stand together
@@ -122,22 +118,18 @@ def cost_matrix(inputs: Inputs) -> Table:
 def contact_gates(inputs: Inputs) -> Table:
     """The paper's Table 9."""
     p, env = inputs.params, "push_t"
-    costs = ("d_psi", "hard_gate", "soft_gate", "blend", "l2")
-    protocol = p.evaluate.protocol.get(env)
+    costs, protocol = ("d_psi", "hard_gate", "soft_gate", "blend", "l2"), p.evaluate.protocol.get(env)
     solver = {"solver": protocol.solver} if protocol else {}
     found = [inputs.cell(env, "tdjepa", c) or inputs.swept(env, "tdjepa", cost=c, **solver) for c in costs]
     texts = phrases.reproduced_row(inputs, found, [phrases.clear_winner(found)] * len(found))
     printed = [published_text(published.cell(env, "tdjepa", cost)) for cost in costs]
     body = [[cost_text(p, cost), *two] for cost, *two in zip(costs, printed, texts, strict=True)]
-    seeds = seeds_text(p, [cell for cell in found if cell])
-    return captioned(
-        inputs, "contact_gates", ["Plan cost", "Published", "Reproduced"], body, env=ENVS[env], seeds=seeds
-    )
+    head, seeds = ["Plan cost", "Published", "Reproduced"], seeds_text(p, [cell for cell in found if cell])
+    return captioned(inputs, "contact_gates", head, body, env=ENVS[env], seeds=seeds)
 
 
 def reacher_protocol(inputs: Inputs) -> Table:
-    """The paper's Table 10 and the one corner that it leaves out; a solver's refinements are the published ones times what
-    the scale allows."""
+    """The paper's Table 10 and the one corner that it leaves out, in refinements that the scale allows."""
     source, p = published.load()["protocols"], inputs.params
     env, planned = source["env"], (("tdjepa", "d_psi"), ("lewm", "l2"))
     body, found, unprinted, ours = [], [], [], {}
@@ -181,8 +173,7 @@ ALL = (
 
 def write(inputs: Inputs, out: Path) -> None:
     """Every table as LaTeX and Markdown; a file whose text is the same stays untouched."""
-    for build in ALL:
-        table = build(inputs)
+    for table in (build(inputs) for build in ALL):
         for kind, text in (("tex", table.to_latex()), ("md", table.to_markdown())):
             path = out / "tables" / f"{table.name}.{kind}"
             if not path.exists() or path.read_text() != text:

@@ -1,6 +1,6 @@
 """`tdjepa doctor`: what this machine has, what that is needed for, and what to install where something is missing.
 
-Nothing heavy is imported: versions are read from the packages' metadata, libraries are only opened.
+Nothing heavy is imported: versions are read from the packages' metadata, libraries are only opened. Advice is in doctor.yaml.
 """
 
 import ctypes
@@ -16,14 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tdjepa.config.params import Params
+from tdjepa.config.yaml_file import read_yaml
 
 OK, MISSING, PROBLEM = "ok", "missing", "PROBLEM"  # missing: one thing cannot be done here; the rest can
-TEX_FILES = ("acmart.cls", "xstring.sty", "algpseudocode.sty", "pgfplots.sty")
-TEX_PACKAGES = "texlive-publishers texlive-latex-extra texlive-science latexmk"
-GL_PACKAGES = "libegl1 libgl1-mesa-dri libgles2"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHECKS = read_yaml(Path(__file__).with_name("doctor.yaml"))
 JOB_MEMORY = 6_000_000_000  # what a training asks for (workflow/rules/train.smk)
-APT = "sudo apt-get install --no-install-recommends "
 
 Which = Callable[[str], str | None]
 
@@ -35,9 +32,9 @@ class Finding:
     advice: str = ""
 
 
-def run(params: Params, lock: Path = Path("requirements.lock")) -> int:
+def run(p: Params, lock: Path = Path("requirements.lock")) -> int:
     """Print every finding; 1 if any is a problem."""
-    findings = examine(params, lock)
+    findings = examine(p, lock)
     width = max(map(len, findings))
     for name, finding in findings.items():
         print(f"{finding.state:<8} {name:<{width}}  {finding.found}")
@@ -47,40 +44,40 @@ def run(params: Params, lock: Path = Path("requirements.lock")) -> int:
 
 
 def examine(params: Params, lock: Path) -> dict[str, Finding]:
+    which = shutil.which
     return {
         "python": python(sys.version_info[:3]),
         "packages": packages(lock, _version),
         "torchvision": torch_pair(_version("torch"), _version("torchvision"), _requires("torchvision")),
-        "programs": programs(shutil.which),
+        "programs": on_path("programs", which),
         "OpenGL": opengl(_opens, sys.platform),
-        "LaTeX": latex(shutil.which, _kpsewhich),
-        "browser": browser(shutil.which),
-        "GPU": gpu(shutil.which),
-        "SLURM": slurm(shutil.which),
+        "LaTeX": latex(which, _kpsewhich),
+        **{name: on_path(name, which) for name in ("browser", "GPU", "SLURM")},
         "disk": disk(shutil.disk_usage(".").free, bytes_needed(params), params.scale),
         "memory": memory(_memory()),
         "cores": cores(_cores(), os.environ.get("OMP_NUM_THREADS")),
     }
 
 
-def judged(good: object, text: str, advice: str, state: str = MISSING) -> Finding:
-    """The text alone if all is well, else in this state and with the advice."""
-    return Finding(OK, text) if good else Finding(state, text, advice)
+def judged(name: str, good: object, text: str, **values) -> Finding:
+    """The text alone if all is well, else with the state and the advice of this check."""
+    check = CHECKS[name]
+    state = PROBLEM if check.get("problem") else MISSING
+    return Finding(OK, text) if good else Finding(state, text, check["advice"].format(**values))
 
 
-def all_of(names: tuple[str, ...], which: Which, advice: str, state: str = MISSING) -> Finding:
-    """Programs that must all be on PATH."""
-    absent = [name for name in names if which(name) is None]
-    return judged(not absent, f"not on PATH: {', '.join(absent)}" if absent else ", ".join(names), advice, state)
-
-
-# Python and its packages ----------------------------------------------------------------------------------------------
+def on_path(name: str, which: Which) -> Finding:
+    check = CHECKS[name]
+    found = [program for program in check["programs"] if which(program)]
+    if "none" in check:
+        return judged(name, found, check.get("found", "{}").format(found[0]) if found else check["none"])
+    absent = [program for program in check["programs"] if program not in found]
+    return judged(name, not absent, f"not on PATH: {', '.join(absent)}" if absent else ", ".join(found))
 
 
 def python(version: tuple[int, int, int]) -> Finding:
     text = ".".join(map(str, version)) + f" on {platform.system()} {platform.machine()}"
-    advice = "the pins are for Python 3.11: make setup PYTHON=/path/to/python3.11"
-    return judged(version[:2] == (3, 11), text, advice, PROBLEM)
+    return judged("python", version[:2] == (3, 11), text)
 
 
 def packages(lock: Path, version: Callable[[str], str | None]) -> Finding:
@@ -96,14 +93,14 @@ def packages(lock: Path, version: Callable[[str], str | None]) -> Finding:
     if not wrong:
         return Finding(OK, f"{len(pins)} pinned, all at their versions")
     shown = ", ".join(wrong[:3]) + (f" and {len(wrong) - 3} more" if len(wrong) > 3 else "")
-    return Finding(PROBLEM, f"{len(wrong)} of {len(pins)} differ: {shown}", f"make setup, or pip install -r {lock}")
+    return judged("packages", False, f"{len(wrong)} of {len(pins)} differ: {shown}", lock=lock)
 
 
 def torch_pair(torch: str | None, torchvision: str | None, required: list[str]) -> Finding:
     """torchvision is compiled against one release of torch, which its metadata names."""
     if torch is None or torchvision is None:
         absent = "torch" if torch is None else "torchvision"
-        return Finding(PROBLEM, f"{absent} is not installed", "make setup, or pip install -r requirements.lock")
+        return judged("packages", False, f"{absent} is not installed", lock="requirements.lock")
     text = f"torchvision {torchvision} beside torch {torch}"
     wanted = next((m[1] for r in required if (m := re.match(r"torch\s*\(?==\s*([\w.]+)", r))), None)
     if wanted and torch.split("+")[0] != wanted:
@@ -113,47 +110,21 @@ def torch_pair(torch: str | None, torchvision: str | None, required: list[str]) 
     return Finding(OK, text + note)
 
 
-def programs(which: Which) -> Finding:
-    advice = "make setup brings snakemake and dvc, the system's packages bring git and make; activate .venv"
-    return all_of(("git", "make", "snakemake", "dvc"), which, advice, PROBLEM)
-
-
-# What only some steps need --------------------------------------------------------------------------------------------
-
-
 def opengl(opens: Callable[[str], bool], system: str) -> Finding:
     if system != "linux":
         return Finding(OK, "the system's own")
-    found = next((name for name in ("libEGL.so.1", "libOSMesa.so.8", "libOSMesa.so.6") if opens(name)), None)
-    advice = f"to draw Reacher and OGB-Cube without a display: {APT}{GL_PACKAGES}"
-    return judged(found, f"{found} opens" if found else "neither EGL nor OSMesa", advice)
+    found = next(filter(opens, CHECKS["OpenGL"]["libraries"]), None)
+    return judged("OpenGL", found, f"{found} opens" if found else "neither EGL nor OSMesa")
 
 
-def latex(which: Which, kpsewhich: Callable[[tuple[str, ...]], list[str]]) -> Finding:
-    absent = [name for name in ("latexmk", "pdflatex", "bibtex", "kpsewhich") if which(name) is None]
+def latex(which: Which, kpsewhich: Callable[[list[str]], list[str]]) -> Finding:
+    check = CHECKS["LaTeX"]
+    absent = [name for name in check["programs"] if which(name) is None]
     if not absent:
-        found = kpsewhich(TEX_FILES)
-        absent = [name for name in TEX_FILES if name not in found]
+        found = kpsewhich(check["files"])
+        absent = [name for name in check["files"] if name not in found]
     text = f"not found: {', '.join(absent)}" if absent else "latexmk, acmart and what it draws on"
-    return judged(not absent, text, f"for the PDF: {APT}{TEX_PACKAGES}")
-
-
-def browser(which: Which) -> Finding:
-    found = next((name for name in BROWSERS if which(name)), None)
-    return judged(found, found or "no Chromium", f"for the tests of the web page only: {APT}chromium")
-
-
-def gpu(which: Which) -> Finding:
-    if which("nvidia-smi"):
-        return Finding(OK, "nvidia-smi is here; train.device: auto takes it")
-    return Finding(MISSING, "none seen: training runs on the CPU", "the scales smoke and desk need none, paper does")
-
-
-def slurm(which: Which) -> Finding:
-    return all_of(("sbatch", "squeue", "sacct"), which, "only for a cluster: log in to one of its nodes")
-
-
-# The machine ----------------------------------------------------------------------------------------------------------
+    return judged("LaTeX", not absent, text)
 
 
 def bytes_needed(params: Params) -> int:
@@ -164,20 +135,18 @@ def bytes_needed(params: Params) -> int:
 
 def disk(free: int, needed: int, scale: str) -> Finding:
     text = f"{free / 1e9:.1f} GB free; the data of scale {scale} takes at most {needed / 1e9:.1f} GB"
-    return judged(free > 1.2 * needed + 1e9, text, "free some space, or choose a smaller scale: --scale smoke", PROBLEM)
+    return judged("disk", free > 1.2 * needed + 1e9, text)
 
 
 def memory(total: int | None) -> Finding:
     if total is None:
         return Finding(MISSING, "unknown")
     text = f"{total / 1e9:.1f} GB; a training asks for at most {JOB_MEMORY / 1e9:.0f}"
-    return judged(total >= JOB_MEMORY, text, "make reproduce CORES=1 SCALE=smoke", PROBLEM)
+    return judged("memory", total >= JOB_MEMORY, text)
 
 
 def cores(count: int, threads: str | None) -> Finding:
-    text = f"{count} usable; OMP_NUM_THREADS {threads or 'unset, so 1'}"
-    advice = "results are promised byte-equal only at equal thread counts; the Makefile sets 1"
-    return judged(threads in (None, "1"), text, advice)
+    return judged("cores", threads in (None, "1"), f"{count} usable; OMP_NUM_THREADS {threads or 'unset, so 1'}")
 
 
 def _version(name: str) -> str | None:
@@ -198,7 +167,7 @@ def _opens(library: str) -> bool:
         return False
 
 
-def _kpsewhich(files: tuple[str, ...]) -> list[str]:
+def _kpsewhich(files: list[str]) -> list[str]:
     done = subprocess.run(["kpsewhich", *files], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return [Path(line).name for line in done.stdout.splitlines()]
 

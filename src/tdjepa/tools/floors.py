@@ -15,6 +15,7 @@ from tdjepa.base.artefacts import card_path, read_json
 from tdjepa.config.names import FLOORS
 from tdjepa.config.params import Params
 from tdjepa.config.slices import evaluate_slice
+from tdjepa.report.captions import texts
 from tdjepa.report.labels import ENVS, UNTRAINED
 from tdjepa.report.phrases import number
 from tdjepa.report.table import Table
@@ -58,10 +59,6 @@ def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> T
         ["Test pairs: solved at the start", *(percent(t.trivial.mean()) for t in rows.values())],
         *([UNTRAINED[floor], *(rate(t, floor) for t in rows.values())] for floor in FLOORS),
     ]
-    seeds = len(p.evaluate.plan_seeds)
     pairs = ", ".join(dict.fromkeys(str(len(t[["episode", "start"]].drop_duplicates())) for t in rows.values()))
-    caption = (
-        f"In percent. Scale {p.scale}: {pairs} test pairs an environment, goals {p.mine.goal_offset} steps ahead, "
-        f"{p.evaluate.budget} steps to get there; random actions with {seeds} seeds (mean ± sample std over them)."
-    )
+    caption = texts()["phrases"]["environments"].format(p=p, pairs=pairs, seeds=len(p.evaluate.plan_seeds))
     return Table("environments", caption, ["", *(ENVS[env] for env in rows)], body)

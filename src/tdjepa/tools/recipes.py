@@ -19,6 +19,7 @@ from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.runs import diagnosed_epochs, planned_cost
 from tdjepa.report import figures, gather, inputs
+from tdjepa.report.captions import texts
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, cost_text, method_label
 from tdjepa.report.phrases import number
@@ -34,9 +35,8 @@ def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
     found = inputs.read(p, **gather.files(p))
     if not found.stats["cells"]:
-        raise UserError(
-            f"{path('evidence/stats.json', p.scale)}: nothing was judged yet; run snakemake judge_all first"
-        )
+        stats = path("evidence/stats.json", p.scale)
+        raise UserError(f"{stats}: nothing was judged yet; run snakemake judge_all first")
     curves = {(env, m): points(found, env, m) for env in p.envs for m in runs.methods_in(p, env)}
     figure = figures.draw(lambda _: draw(p, curves), found)
     for kind in ("pdf", "png"):
@@ -55,9 +55,8 @@ def points(found: Inputs, env: str, method: str) -> Points:
 def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
     """CPU-minutes of training up to each epoch, those of the training that it continues included."""
     said = [s for seed in p.train_seeds if (s := cpu_seconds(p.scale, env, method, seed)) is not None]
-    before, earlier = p.methods[method].continues, 0.0
-    if before:
-        earlier = cpu_minutes(p, env, before.method).get(before.epoch)
+    before = p.methods[method].continues
+    earlier = cpu_minutes(p, env, before.method).get(before.epoch) if before else 0.0
     if not said or earlier is None:
         return {}
     # every epoch has as many steps as the others
@@ -80,19 +79,13 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
         for m in runs.methods_in(p, env):
             cost, minutes = planned_cost(p, env, m), cpu_minutes(p, env, m)
             rates = {epoch: rate for epoch, rate, _ in curve(found, env, m, cost)}
-            texts = [f"{number(rates[e], d)} @ {number(minutes.get(e), 1)}" if e in rates else "–" for e in epochs]
+            shown = [f"{number(rates[e], d)} @ {number(minutes.get(e), 1)}" if e in rates else "–" for e in epochs]
             whole = found.cell(env, m, cost)
             last = "–" if whole is None else f"{number(whole['mean'], d)} ({whole['n_train_seeds']})"
-            body.append([ENVS[env], f"{method_label(p, m)}, {cost_text(p, cost)}", *texts, last])
+            body.append([ENVS[env], f"{method_label(p, m)}, {cost_text(p, cost)}", *shown, last])
         body.append(RULE)
     head = ["Environment", "Method", *(f"epoch {epoch}" for epoch in epochs), "all trainings"]
-    caption = (
-        f"Success in percent @ CPU-minutes of training until then. Scale {p.scale}: the first training seed, "
-        f"one plan seed, {p.evaluate.episodes} {p.evaluate.manifest} pairs; in the last column all plan seeds and (so many) "
-        "trainings. An earlier epoch is the middle of a falling learning rate: a training that ends there would reach more. "
-        "Minutes as measured where the trainings ran, one thread each; – = not evaluated, or no measured time."
-    )
-    return Table("recipes", caption, head, body[:-1], left=2)
+    return Table("recipes", texts()["phrases"]["recipes"].format(p=p), head, body[:-1], left=2)
 
 
 def draw(p: Params, curves: dict[tuple[str, str], Points]):

@@ -5,6 +5,7 @@ its way). Otherwise Snakemake is asked what it would run, the provenance files s
 say what failed.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -38,32 +39,26 @@ class Run:
     finished: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
 
-    def names(self, numbers) -> list[str]:
-        return [event["job"] for number, event in self.started.items() if number in numbers]
-
-    def rules(self, numbers) -> list[str]:
-        return [event["rule"] for number, event in self.started.items() if number in numbers]
+    def each(self, key: str, numbers: set[int]) -> list[str]:
+        """The job or the rule of these."""
+        return [event[key] for number, event in self.started.items() if number in numbers]
 
     @property
     def running(self) -> set[int]:
         return set(self.started) - self.finished - self.failed
 
 
-def run(params: Params) -> None:
+def run(p: Params) -> None:
     if not Path("Snakefile").exists():
         raise UserError("Snakefile: not here; run this in the project's folder")
-    last = last_run()
-    print(f"scale {params.scale}: " + ("a run is alive" if alive() else "no run is alive"))
-    seconds = expected_seconds(params.scale)
-    if alive():
+    last, seconds, lives = last_run(), expected_seconds(p.scale), alive()
+    print(f"scale {p.scale}: " + ("a run is alive" if lives else "no run is alive"))
+    if lives:
         _show_run(last, seconds)
     else:
-        todo = [event["job"] for event in asked(params.scale)]
-        failed = [name for name in last.names(last.failed) if name in todo]
-        _show_rest(done(params.scale) - set(todo), todo, failed, seconds, params.scale)
-
-
-# What the sources say -------------------------------------------------------------------------------------------------
+        todo = [event["job"] for event in asked(p.scale)]
+        failed = [name for name in last.each("job", last.failed) if name in todo]
+        _show_rest(done(p.scale) - set(todo), todo, failed, seconds, p.scale)
 
 
 def alive() -> bool:
@@ -85,10 +80,8 @@ def last_run() -> Run:
 def _events(file: Path) -> Iterable[dict]:
     """Whole lines only: the last one may be in the making, or cut off by a kill."""
     for line in file.read_text(errors="replace").splitlines():
-        try:
+        with contextlib.suppress(ValueError):
             yield json.loads(line)
-        except ValueError:
-            continue
 
 
 def parse(events: Iterable[dict]) -> Run:
@@ -102,10 +95,8 @@ def parse(events: Iterable[dict]) -> Run:
             case "started":
                 run.started[event["id"]] = event
                 run.failed.discard(event["id"])  # tried again
-            case "finished":
-                run.finished.add(event["id"])
-            case "failed":
-                run.failed.add(event["id"])
+            case "finished" | "failed" as state:
+                getattr(run, state).add(event["id"])
     return run
 
 
@@ -116,9 +107,8 @@ def asked(scale: str) -> list[dict]:
         file.touch()
         command = [sys.executable, "-m", "snakemake", "--dry-run", "--cores", "1", "--config", f"scale={scale}"]
         command += ["--logger", "tdjepa", "--logger-tdjepa-file", str(file)]
-        said = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
-        )
+        how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        said = subprocess.run(command, **how)
         if said.returncode:
             reason = (said.stdout.strip().splitlines() or ["it said nothing"])[-1]
             raise UserError(f"snakemake --dry-run failed: {reason}; run it yourself to see all of it")
@@ -129,16 +119,11 @@ def done(scale: str) -> set[str]:
     """Jobs whose outputs are here, as the provenance files know them."""
     found = set()
     for path in sorted(Path("results", scale, "provenance").glob("*.json")):
-        try:
-            found |= _done_in(json.loads(path.read_text()))
-        except (ValueError, LookupError, TypeError, AttributeError):  # damaged: as good as absent, like in the workflow
-            continue
+        with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):  # damaged: as good as absent
+            jobs = json.loads(path.read_text())
+            there = [job["record"] for job in jobs if all(map(os.path.exists, job["outputs"]))]
+            found |= {Path(record["log"][0]).stem for record in there if record.get("log")}
     return found
-
-
-def _done_in(jobs: list[dict]) -> set[str]:
-    there = [job["record"] for job in jobs if all(map(os.path.exists, job["outputs"]))]
-    return {Path(record["log"][0]).stem for record in there if record.get("log")}
 
 
 def expected_seconds(scale: str) -> dict[str, float]:
@@ -162,18 +147,15 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(seconds, 1):.0f} s"
 
 
-# What a person reads --------------------------------------------------------------------------------------------------
-
-
 def _show_run(run: Run, seconds: dict[str, float]) -> None:
     states = {"done": run.finished, "running": run.running, "failed": run.failed}
-    counts = {state: Counter(run.rules(numbers)) for state, numbers in states.items()}
+    counts = {state: Counter(run.each("rule", numbers)) for state, numbers in states.items()}
     counts["to do"] = run.planned - sum(counts.values(), Counter())
     _table(counts, seconds)
     for event in map(run.started.get, run.running):
         usual = f" of about {duration(seconds[event['rule']])}" if event["rule"] in seconds else ""
         print(f"running  {event['job']}, for {duration(time.time() - event['time'])}{usual}")
-    rest = [*counts["to do"].elements(), *run.rules(run.running)]
+    rest = [*counts["to do"].elements(), *run.each("rule", run.running)]
     print(f"left     {len(rest)} jobs on {run.cores} cores, {expected_text(rest, run.cores, seconds)}" if rest else "")
 
 
@@ -185,11 +167,9 @@ def _show_rest(done: set[str], todo: list[str], failed: list[str], seconds: dict
         words = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
         print(f"failed   {name}: {words[-1] if words else 'it left no word'} ({log})")
     cores = os.cpu_count() or 1
-    if todo:
-        print(f"left     {len(todo)} jobs, {expected_text(list(map(rule, todo)), cores, seconds)} on {cores} cores")
-        print(f"         snakemake --cores all --config scale={scale}")
-    else:
-        print("left     nothing to be done")
+    usual = expected_text(list(map(rule, todo)), cores, seconds)
+    left = f"{len(todo)} jobs, {usual} on {cores} cores\n{'':<9}snakemake --cores all --config scale={scale}"
+    print(f"left     {left if todo else 'nothing to be done'}")
 
 
 def _table(counts: dict[str, Counter], seconds: dict[str, float]) -> None:

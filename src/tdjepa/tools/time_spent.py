@@ -26,9 +26,8 @@ def rule(job: str) -> str:
 def run(scale: str) -> None:
     wall = wall_seconds(scale)
     if not wall:
-        raise UserError(
-            f"{path('benchmark', scale)}: holds no times; run `snakemake --config scale={scale}` here first"
-        )
+        how = f"run `snakemake --config scale={scale}` here first"
+        raise UserError(f"{path('benchmark', scale)}: holds no times; {how}")
     cpu = {job: _cpu_seconds(Path(path("log", scale, name=f"{job}.log"))) for job in wall}
     print(f"{'':<10}{'jobs':>5}{'wall minutes':>14}{'CPU minutes':>13}   longest")
     for kind in [*sorted(set(map(rule, wall))), "all"]:

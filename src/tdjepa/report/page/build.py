@@ -5,6 +5,7 @@ become any. page.css and page.js are written into the page.
 """
 
 import base64
+import functools
 import hashlib
 import json
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from tdjepa.steps.paths import path
 ELSEWHERE = ("data", "claims")  # tables that have a section of their own
 EXPECTED = Path("workflow", "expected_seconds.yaml")
 LONG = 48  # characters; a longer text wraps
+pretty = functools.partial(json.dumps, indent=1, sort_keys=True, ensure_ascii=False)
 
 
 def run(params: Params, out: Path | None = None, times: Sequence[Path] | None = None) -> dict:
@@ -49,34 +51,29 @@ def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
     shown, left_out = pictures.rollouts(rollouts)
     templates = _environment()
     style, script = (templates.loader.get_source(templates, name)[0] for name in ("page.css", "page.js"))
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
     traced = canonical(trace(found, cells.cited(made))).replace("<", "\\u003c")  # no "</script>" in it
-    template = templates.get_template("page.html")
-    return template.render(
+    return templates.get_template("page.html").render(
         scale=p.scale,
         facts=_facts(found),
         counts=claims.counts(found.claims),
         claims=[claims.view(claim, p.render.digits) for claim in found.claims],
         tables=[table for table in made if table.name not in ELSEWHERE],
         data_table=next((table for table in made if table.name == "data"), None),
-        cards={ENVS[env]: _json(found.cards[env]) for env in ENVS if env in found.cards},
+        cards={ENVS[env]: pretty(found.cards[env]) for env in ENVS if env in found.cards},
         figures=pictures.figures(found, _title),
         rollouts=shown,
         left_out=", ".join(path.as_posix() for path in left_out),
         cells=cells.every_cell(found),
         names=[cells.name(found, cell) for cell in found.stats["cells"]],
         times=run_times.tables(times, p.scale),
-        markup={"policy": Markup(policy), "style": Markup(style), "script": Markup(script), "data": Markup(traced)},
+        markup={"style": Markup(style), "script": Markup(script), "data": Markup(traced)},
     )
 
 
 def _environment() -> Environment:
     how = {"autoescape": True, "undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     made = Environment(loader=PackageLoader(__package__, ""), **how)
-    made.filters |= {"maths": _maths, "kind": _kind, "title": _title, "rows_link": cells.rows_link}
+    made.filters |= {"maths": _maths, "kind": _kind, "title": _title, "rows_link": cells.rows_link, "digest": _digest}
     made.tests["strong"] = lambda text: isinstance(text, Strong)
     made.globals |= {"MARKS": claims.MARKS, "NOT_RUN": NOT_RUN}
     return made
@@ -96,10 +93,6 @@ def _kind(text: str, is_text: bool, wraps: bool) -> str | None:
 
 def _title(name: str) -> str:
     return captions.texts()["titles"].get(name, name.replace("_", " ").capitalize())
-
-
-def _json(card: dict) -> str:
-    return json.dumps(card, indent=1, sort_keys=True, ensure_ascii=False)
 
 
 def _digest(text: str) -> str:
