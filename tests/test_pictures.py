@@ -14,7 +14,9 @@ from tdjepa.steps import pictures
 @pytest.fixture
 def arguments(smoke, data, trained):
     cfg = evaluate_slice(smoke, "two_room", "tdjepa", 3072)
-    saved = {epoch: trained / f"tdjepa/epoch_{epoch:02d}.safetensors" for epoch in sorted({cell.epoch for cell in cfg.cells})}
+    saved = {
+        epoch: trained / f"tdjepa/epoch_{epoch:02d}.safetensors" for epoch in sorted({cell.epoch for cell in cfg.cells})
+    }
     return cfg, data / "episodes.h5", data / "mined/test.json", saved
 
 

@@ -138,9 +138,8 @@ class Simulation:
         mujoco.mj_resetData(self.model, data)
         turn = self.SO3.from_z_radians(rng.uniform(-np.pi, np.pi)) @ scene._effector_down_rotation
         pose = self.SE3.from_rotation_and_translation(turn, scene._arm_sampling_bounds.mean(0)) @ scene._T_pa
-        data.qpos[scene._arm_joint_ids] = scene._ik.solve(
-            pos=pose.translation(), quat=pose.rotation().wxyz, curr_qpos=scene._home_qpos
-        )
+        place, quat = pose.translation(), pose.rotation().wxyz
+        data.qpos[scene._arm_joint_ids] = scene._ik.solve(pos=place, quat=quat, curr_qpos=scene._home_qpos)
         data.qpos[CUBE], data.qpos[17:21] = self._place(rng, scene._object_sampling_bounds)
         mujoco.mj_forward(self.model, data)
 

@@ -12,10 +12,8 @@ def starts(lengths: np.ndarray, offsets: np.ndarray, episodes: np.ndarray, windo
     fitting = episodes[lengths[episodes] > span]
     if not len(fitting):
         longest = int(lengths[episodes].max()) if len(episodes) else 0
-        raise UserError(
-            f"a window of {window} frames spans {span + 1} rows, but the longest training episode has {longest}; "
-            "collect longer episodes or choose a shorter window"
-        )
+        found = f"a window of {window} frames spans {span + 1} rows, but the longest training episode has {longest}"
+        raise UserError(f"{found}; collect longer episodes or choose a shorter window")
     return np.concatenate([offsets[e] + np.arange(lengths[e] - span) for e in fitting])
 
 
