@@ -70,10 +70,10 @@ def test_a_jump_is_seen_where_there_is_one():
     """A cost that is the way to walk jumps at the wall; the straight distance does not."""
     from tdjepa.envs import two_room as t
 
-    places, _ = pictures._places(64)
+    line, places = pictures._places(64)
     goal, door = np.array(pictures.GOAL), np.array([t.WALL, t.DOOR])
     straight = np.linalg.norm(places - goal, axis=1)
     detour = np.linalg.norm(places - door, axis=1) + np.linalg.norm(door - goal)
     walk = np.where(places[:, 0] < t.WALL, detour, straight)
-    assert pictures._jump(walk.reshape(64, 64), places) > 1
-    assert pictures._jump(straight.reshape(64, 64), places) < 0.6
+    assert pictures._jump(walk.reshape(64, 64), line) > 1
+    assert pictures._jump(straight.reshape(64, 64), line) < 0.6

@@ -115,8 +115,8 @@ def test_quantities_are_where_the_environment_has_them(name, smoke):
 
 
 def test_angles_are_compared_around_the_circle():
-    assert ceiling.turned(np.array([0.1]), np.array([2 * np.pi - 0.1])) == pytest.approx(0.2)
     state = np.zeros((1, 10))
+    assert ceiling.push_t(state, np.eye(10)[4] * (2 * np.pi - np.pi / 18)) == pytest.approx(0.25)
     goal = np.array([12.0, 0, 16.0, 0, 2 * np.pi - np.pi / 9, 0, 0, 0, 0, 0])
     assert ceiling.push_t(state, goal) == pytest.approx(1.0 + 1.0)
 

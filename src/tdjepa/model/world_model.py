@@ -1,5 +1,6 @@
 """The world model: encode frames, predict latents, roll actions out. Everything that is learned lives here."""
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -32,6 +33,11 @@ class WorldModel(nn.Module):
         """(..., H, W, 3) uint8 -> z (..., latent)"""
         x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std, self.pixel_mix)
         return self.projector(x).view(*frames.shape[:-3], -1)
+
+    @torch.inference_mode()
+    def encode_in_parts(self, frames: np.ndarray, size: int):
+        """(N, H, W, 3) uint8 -> z (N, latent), `size` frames at a time"""
+        return torch.cat([self.encode(part) for part in torch.from_numpy(frames).split(size)])
 
     def standardise(self, blocks):
         """Raw action blocks -> z-scored; the missing action at an episode's end (NaN) becomes 0, the mean."""

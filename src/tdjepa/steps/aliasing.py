@@ -21,15 +21,9 @@ def aliasing(model: WorldModel, env: Env, image_size: int, patch: int, rng: np.r
     `ratio_one_patch` = change at one patch / change at half a patch: near 0 means periodic, near or above 1 is sound.
     """
     shifts = np.array([0.0, *SHIFTS]) * patch
-    moved = env.moved(shifts, n, image_size, rng)
-    z = [
-        torch.cat([model.encode(torch.from_numpy(part)) for part in np.array_split(f, max(1, n // 64))]) for f in moved
-    ]
+    z = [model.encode_in_parts(frames, 64) for frames in env.moved(shifts, n, image_size, rng)]
     unrelated = (z[0] - z[0].roll(1, 0)).norm(dim=-1).mean()
     change = [float((moved - z[0]).norm(dim=-1).mean() / unrelated) for moved in z[1:]]
-    return {
-        "patch": patch,
-        "shift_px": shifts[1:].tolist(),
-        "change": [round(c, 6) for c in change],
-        "ratio_one_patch": round(change[SHIFTS.index(1.0)] / max(change[SHIFTS.index(0.5)], 1e-9), 6),
-    }
+    ratio = round(change[SHIFTS.index(1.0)] / max(change[SHIFTS.index(0.5)], 1e-9), 6)
+    found = {"patch": patch, "shift_px": shifts[1:].tolist(), "change": [round(c, 6) for c in change]}
+    return {**found, "ratio_one_patch": ratio}

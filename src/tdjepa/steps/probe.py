@@ -27,6 +27,7 @@ from tdjepa.model.world_model import WorldModel
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
 KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
 CENTRES = 1600  # training frames that the kernel compares with, at most
+CHUNK = 128  # frames in the model at a time
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -38,14 +39,11 @@ def circle(angle: np.ndarray) -> np.ndarray:
 
 # what is read from the states (N, S) of each environment: {(quantity, unit): states -> (N, k)}; the error of an angle is a
 # chord, which is nearly radians while it is small
+AGENT = {("agent", "px"): lambda s: s[:, :2]}
 QUANTITIES: dict[str, dict[tuple[str, str], Map]] = {
-    "two_room": {("agent", "px"): lambda s: s[:, :2]},
+    "two_room": AGENT,
     "reacher": {("shoulder", "rad"): lambda s: circle(s[:, 0]), ("wrist", "rad"): lambda s: circle(s[:, 1])},
-    "push_t": {
-        ("agent", "px"): lambda s: s[:, :2],
-        ("block", "px"): lambda s: s[:, 2:4],
-        ("angle", "rad"): lambda s: circle(s[:, 4]),
-    },
+    "push_t": AGENT | {("block", "px"): lambda s: s[:, 2:4], ("angle", "rad"): lambda s: circle(s[:, 4])},
     "cube": {("cube", "cm"): lambda s: 100 * s[:, 14:17], ("effector", "cm"): lambda s: 100 * s[:, 61:64]},
 }
 
@@ -96,22 +94,15 @@ def draw(data: Store, episodes: np.ndarray, n: int, span: int, rng: np.random.Ge
 
 
 @torch.inference_mode()
-def encode(model: WorldModel, frames: np.ndarray, chunk: int = 128) -> np.ndarray:
-    """(N, H, W, 3) -> (N, D)"""
-    parts = [model.encode(torch.from_numpy(frames[k : k + chunk])) for k in range(0, len(frames), chunk)]
-    return torch.cat(parts).numpy()
-
-
-@torch.inference_mode()
-def imagine(model: WorldModel, z: np.ndarray, blocks: np.ndarray, chunk: int = 128) -> np.ndarray:
+def imagine(model: WorldModel, z: torch.Tensor, blocks: np.ndarray) -> torch.Tensor:
     """Latents after each of the action blocks; (N, D), (N, H, frameskip * A) -> (N, H, D)"""
-    z, c = torch.from_numpy(z)[:, None], model.standardise(torch.from_numpy(blocks))
-    parts = [model.rollout(z[k : k + chunk], model.action_encoder(c[k : k + chunk])) for k in range(0, len(z), chunk)]
-    return torch.cat(parts).numpy()
+    c = model.standardise(torch.from_numpy(blocks))
+    parts = zip(z[:, None].split(CHUNK), c.split(CHUNK), strict=True)
+    return torch.cat([model.rollout(start, model.action_encoder(actions)) for start, actions in parts])
 
 
 def probe(
-    model: WorldModel, data: Store, quantities, train, held_out, frameskip: int, horizon: int, rng, n: int
+    model: WorldModel, data: Store, quantities, train, test, frameskip: int, horizon: int, rng, n: int
 ) -> list[dict]:
     """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record per quantity:
 
@@ -119,11 +110,10 @@ def probe(
     the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.
     """
     span = horizon * frameskip
-    fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, held_out, n, span, rng)
-    z_fit, z = encode(model, data.pixels[fitted]), encode(model, data.pixels[tested])
+    fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, test, n, span, rng)
+    z_fit, z = (model.encode_in_parts(data.pixels[rows], CHUNK) for rows in (fitted, tested))
     blocks = data.action[tested[:, None] + np.arange(span)].reshape(n, horizon, -1)
-    z_hat = imagine(model, z, blocks).astype(np.float64)
-    z_fit, z = z_fit.astype(np.float64), z.astype(np.float64)
+    z_fit, z, z_hat = (latents.double().numpy() for latents in (z_fit, z, imagine(model, z, blocks)))
     out = []
     for (name, unit), quantity in quantities.items():
         now, *later = (quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1))

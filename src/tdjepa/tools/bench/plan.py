@@ -29,9 +29,8 @@ def run(size: str = "desk") -> dict:
     model = awake(build(p.model, "mrn", image_size, 2 * FRAMESKIP, seed=0))
     cell = evaluate_slice(p, "two_room", "tdjepa", p.train_seeds[0]).cells[0]
     search = cell.planner.model_copy(update={"candidates": CANDIDATES, "elites": ELITES, "horizon": HORIZON})
-    cell = cell.model_copy(
-        update={"solver": "cem", "cost": "l2", "w": 1.0, "refinements": REFINEMENTS, "planner": search}
-    )
+    searched = {"solver": "cem", "cost": "l2", "w": 1.0, "refinements": REFINEMENTS, "planner": search}
+    cell = cell.model_copy(update=searched)
     seen, goal = np.random.default_rng(0).integers(0, 256, (2, 1, image_size, image_size, 3), np.uint8)
     none, plans = np.zeros((0, 2 * FRAMESKIP), np.float32), {}
 
