@@ -102,9 +102,10 @@ def test_quantities_are_where_the_environment_has_them(name, smoke):
         changed = [q for (q, _), read in probe.QUANTITIES[name].items() if not np.allclose(read(states), read(other))]
         assert changed == [moved]
     if name == "cube":  # as the environment itself names them
-        from tdjepa.envs.cube import geometry
+        from tdjepa.envs.cube import CUBE, EFFECTOR
 
-        assert np.array_equal(geometry(states)["effector"] * 100, probe.QUANTITIES[name]["effector", "cm"](states))
+        for quantity, at in (("cube", CUBE), ("effector", EFFECTOR)):
+            assert np.array_equal(states[:, at] * 100, probe.QUANTITIES[name][quantity, "cm"](states))
     env = make(name)
     env.restore(states)
     goals = np.repeat(states[2:3], len(states), 0)

@@ -208,7 +208,7 @@ def test_gap_and_contact():
     states[:, :2], states[:, 2:5] = push_t_physics.world(pose, at), pose
     np.testing.assert_allclose(push_t_physics.gap(states), np.array([40, 20, 5, -15, 15.3, 15.2]) - 15, atol=1e-9)
     assert push_t_physics.contact(states).tolist() == [False, False, True, True, True, True]
-    np.testing.assert_allclose(push_t_physics.agent_block_distance(states)[0], 40)
+    np.testing.assert_allclose(make("push_t").contact_geometry(states)[0][0], 40)
 
 
 def test_moved_shifts_the_agent_and_nothing_else():

@@ -88,12 +88,6 @@ def at(states: np.ndarray, place: np.ndarray) -> np.ndarray:
     return np.linalg.norm(states[..., CUBE] - place, axis=-1) <= REACHED
 
 
-def geometry(states: np.ndarray) -> dict[str, np.ndarray]:
-    """What a model does not see: where cube and gripper are, and how far apart. (N, S) -> (N, 3), (N, 3), (N,)"""
-    cube, effector = states[:, CUBE], states[:, EFFECTOR]
-    return {"cube": cube, "effector": effector, "distance": np.linalg.norm(cube - effector, axis=1)}
-
-
 class Simulation:
     """OGBench's scene with its controller and expert, one state at a time."""
 

@@ -122,8 +122,3 @@ def gap(states: np.ndarray) -> np.ndarray:
 def contact(states: np.ndarray) -> np.ndarray:
     """Whether the agent touches the T; while it pushes, the solver lets shapes overlap by a tenth of a pixel and more. (N,)"""
     return gap(states) < 0.5
-
-
-def agent_block_distance(states: np.ndarray) -> np.ndarray:
-    """From the agent's centre to the block's position: what the published contact gate compares with its threshold; (N,)"""
-    return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3])

@@ -23,12 +23,6 @@ def draw(candidates: np.ndarray, n: int, seed: int) -> np.ndarray:
     return candidates[np.random.default_rng(seed).choice(len(candidates), n, replace=False)]
 
 
-def draw_published(lengths: np.ndarray, goal_offset: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The paper's own draw from ALL episodes (train included): 50 validation and 200 test pairs, each sorted."""
-    drawn = draw(valid_rows(lengths, np.arange(len(lengths)), goal_offset), 250, seed)
-    return tuple(part[np.lexsort(part.T[::-1])] for part in (drawn[:50], drawn[50:]))
-
-
 def lines_sha256(entries: np.ndarray) -> str:
     """sha256 over the sorted lines "episode,start\\n", as the published manifests are hashed."""
     lines = "".join(f"{e},{s}\n" for e, s in sorted(map(tuple, np.asarray(entries).tolist())))

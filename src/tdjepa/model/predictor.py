@@ -5,18 +5,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from tdjepa.config.records.model import Predictor as PredictorParams
+from tdjepa.model.vit import named
 
 
-class ActionEncoder(nn.Module):
+def action_encoder(block: int, smooth: int, multiple: int, width: int) -> nn.Sequential:
     """(..., block) z-scored action blocks -> (..., width)"""
-
-    def __init__(self, block: int, smooth: int, multiple: int, width: int):
-        super().__init__()
-        self.smooth = nn.Linear(block, smooth)
-        self.embed = nn.Sequential(nn.Linear(smooth, multiple * width), nn.SiLU(), nn.Linear(multiple * width, width))
-
-    def forward(self, blocks):
-        return self.embed(self.smooth(blocks))
+    first, wide = nn.Linear(block, smooth), nn.Linear(smooth, multiple * width)
+    return named(smooth=first, embed=nn.Sequential(wide, nn.SiLU(), nn.Linear(multiple * width, width)))
 
 
 class Block(nn.Module):

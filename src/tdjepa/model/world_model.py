@@ -8,7 +8,7 @@ from tdjepa.base.streams import seed_of
 from tdjepa.config.records.model import Model
 from tdjepa.model.encoder import Encoder
 from tdjepa.model.heads import HEADS
-from tdjepa.model.predictor import ActionEncoder, Predictor
+from tdjepa.model.predictor import Predictor, action_encoder
 
 
 def projector(width: int, hidden: int, out: int) -> nn.Sequential:
@@ -20,7 +20,7 @@ class WorldModel(nn.Module):
         super().__init__()
         self.encoder = Encoder(cfg.encoder, image_size)
         self.projector = projector(self.encoder.out, cfg.projector, cfg.latent)
-        self.action_encoder = ActionEncoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
+        self.action_encoder = action_encoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)
         self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
         self.head = HEADS[head](cfg.head, cfg.latent) if head != "none" else None
@@ -33,11 +33,6 @@ class WorldModel(nn.Module):
         """(..., H, W, 3) uint8 -> z (..., latent)"""
         x = self.encoder(frames.reshape(-1, *frames.shape[-3:]), self.pixel_mean, self.pixel_std, self.pixel_mix)
         return self.projector(x).view(*frames.shape[:-3], -1)
-
-    @torch.inference_mode()
-    def encode_in_parts(self, frames: np.ndarray, size: int):
-        """(N, H, W, 3) uint8 -> z (N, latent), `size` frames at a time"""
-        return torch.cat([self.encode(part) for part in torch.from_numpy(frames).split(size)])
 
     def standardise(self, blocks):
         """Raw action blocks -> z-scored; the missing action at an episode's end (NaN) becomes 0, the mean."""
@@ -67,6 +62,12 @@ class WorldModel(nn.Module):
             x = self.predictor.modulated(torch.stack(latents[-history:], 1), modulations)
             latents.append(self._project(x)[:, -1])
         return torch.stack(latents[real:], 1)
+
+
+@torch.inference_mode()
+def encode_in_parts(model: WorldModel, frames: np.ndarray, size: int) -> torch.Tensor:
+    """(N, H, W, 3) uint8 -> z (N, latent), `size` frames at a time"""
+    return torch.cat([model.encode(part) for part in torch.from_numpy(frames).split(size)])
 
 
 def build(cfg: Model, head: str, image_size: int, block: int, seed: int) -> WorldModel:

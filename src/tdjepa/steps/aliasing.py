@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from tdjepa.envs.base import Env
-from tdjepa.model.world_model import WorldModel
+from tdjepa.model.world_model import WorldModel, encode_in_parts
 
 SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # in patches
 
@@ -21,7 +21,7 @@ def aliasing(model: WorldModel, env: Env, image_size: int, patch: int, rng: np.r
     `ratio_one_patch` = change at one patch / change at half a patch: near 0 means periodic, near or above 1 is sound.
     """
     shifts = np.array([0.0, *SHIFTS]) * patch
-    z = [model.encode_in_parts(frames, 64) for frames in env.moved(shifts, n, image_size, rng)]
+    z = [encode_in_parts(model, frames, 64) for frames in env.moved(shifts, n, image_size, rng)]
     unrelated = (z[0] - z[0].roll(1, 0)).norm(dim=-1).mean()
     change = [float((moved - z[0]).norm(dim=-1).mean() / unrelated) for moved in z[1:]]
     ratio = round(change[SHIFTS.index(1.0)] / max(change[SHIFTS.index(0.5)], 1e-9), 6)

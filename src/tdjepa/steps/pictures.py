@@ -19,6 +19,7 @@ from tdjepa.config.slices import EvaluateSlice
 from tdjepa.envs import two_room as t
 from tdjepa.envs.base import make
 from tdjepa.model import checkpoint as checkpoints
+from tdjepa.model.world_model import encode_in_parts
 from tdjepa.planning.costs import blended, contact_of, step_cost
 from tdjepa.planning.mpc import LatentPlanner, run_episodes
 from tdjepa.steps import evaluate as evaluation
@@ -152,7 +153,7 @@ def _costs_from(model, size: int, places: np.ndarray) -> dict[str, np.ndarray]:
     env.restore(np.array([GOAL]))
     goal = model.encode(torch.from_numpy(env.render(size)))[0]
     env.restore(places)
-    z = model.encode_in_parts(env.render(size), 256)
+    z = encode_in_parts(model, env.render(size), 256)
     shares = {"d_psi": 0.0, "l2": 1.0} if hasattr(model.head, "distance") else {"l2": 1.0}
     return {name: step_cost(model, goal, share)(z).numpy() for name, share in shares.items()}
 

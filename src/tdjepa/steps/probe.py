@@ -8,6 +8,7 @@ open loop along logged actions, as the planner does, so that errors have the uni
 A model cannot plan to what it does not see, but a good probe does not promise good plans.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 from tdjepa.mining.split import read as read_split
 from tdjepa.model.checkpoint import load, of
-from tdjepa.model.world_model import WorldModel
+from tdjepa.model.world_model import WorldModel, encode_in_parts
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
 KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
@@ -111,7 +112,7 @@ def probe(
     """
     span = horizon * frameskip
     fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, test, n, span, rng)
-    z_fit, z = (model.encode_in_parts(data.pixels[rows], CHUNK) for rows in (fitted, tested))
+    z_fit, z = (encode_in_parts(model, data.pixels[rows], CHUNK) for rows in (fitted, tested))
     blocks = data.action[tested[:, None] + np.arange(span)].reshape(n, horizon, -1)
     z_fit, z, z_hat = (latents.double().numpy() for latents in (z_fit, z, imagine(model, z, blocks)))
     out = []
@@ -135,18 +136,11 @@ def run(cfg: ProbeSlice, episodes: Path, split: Path, checkpoint: Path, out: Pat
     found = probe(model, data, *where, stream(cfg.seed, "probe"), cfg.frames)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed, "epoch": cfg.last_epoch}
     made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint)}
-    write_json(out, {**who, **made, "quantities": [_rounded(record) for record in found]})
+    # five significant digits: further ones depend on the machine
+    rounded = json.loads(json.dumps(found), parse_float=lambda digits: float(f"{float(digits):.5g}"))
+    write_json(out, {**who, **made, "quantities": rounded})
     return {
         f"{r['quantity']} ({r['unit']})": f"always the mean {r['mean']:.3g}, linear {r['linear']:.3g}, "
         f"kernel {r['kernel']:.3g}, imagined {r['ahead'][0]:.3g} after 1 step, {r['ahead'][-1]:.3g} after {cfg.horizon}"
         for r in found
     } | {"file": out}
-
-
-def _rounded(record: dict) -> dict:
-    """Five significant digits: further ones depend on the machine."""
-
-    def cut(value):
-        return [cut(v) for v in value] if isinstance(value, list) else float(f"{value:.5g}")
-
-    return {name: value if isinstance(value, str) else cut(value) for name, value in record.items()}
