@@ -2,12 +2,9 @@
 
 Scene, controller and demonstrator are OGBench's own classes, on which the library's environment is built too. Only the
 colours and the light are set here. States are bit-equal to the library's for the same actions (tests/test_cube.py steps
-both). For that, a state holds two things besides positions and velocities: the first guess of the contact solver, and the
-pose of the gripper one physics step (2 ms) ago. The controller aims relative to that late pose, because the library
-refreshes the positions of bodies before a physics step and not after it. What is drawn and judged here is never late.
-
-Frames show meshes whose vertices are merged within CELL / size metres, half a pixel, and no shadow of what moves.
-There is no `moved`, because the arm is bolted to the table.
+both). For that, a state also holds the first guess of the contact solver, and the pose of the gripper one physics step (2 ms)
+ago: the controller aims relative to that late pose. What is drawn and judged here is never late. Frames show meshes whose
+vertices are merged within half a pixel, and no shadow of what moves. There is no `moved`: the arm is bolted to the table.
 """
 
 from functools import cache
@@ -170,9 +167,7 @@ class Simulation:
 
 def demonstrate(rng: np.random.Generator, data: CubeData):
     """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool, carries
-
-    An episode that carries the cube about has no target, so it reaches and misses none.
-    """
+    An episode that carries the cube about has no target, so it reaches and misses none."""
     simulation = _simulation()
     simulation.start(rng)
     target = simulation.new_target(rng)

@@ -96,9 +96,7 @@ def wrap(angle):
 
 def choose(pose: np.ndarray, agent: np.ndarray, goal: np.ndarray) -> tuple[int, np.ndarray, list[np.ndarray]] | None:
     """The first of the two pushes that leave the least to do for the least walking; None if every contact is shut off.
-
-    pose (3,), agent (2,) in the T's frame, goal (3,) -> contact, the pose after the push, the points to walk to
-    """
+    pose (3,), agent (2,) in the T's frame, goal (3,) -> contact, the pose after the push, the points to walk to"""
     which, travel = np.arange(len(STANDS))[:, None], TRAVEL[:, None] * LENGTHS  # (K, 1), (K, M)
     ways = Ways(agent, STANDS, inside(world(pose, TURNS)))
     first = pushed(pose, which, LENGTHS)  # (K, M, 3)

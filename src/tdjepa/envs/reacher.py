@@ -1,9 +1,8 @@
 """Reacher, the library's `swm/ReacherDMControl-v0` with task qpos_match: a two-joint arm seen from above.
 
 The model is dm_control's own XML in the library's colours, compiled without importing either. An action is two physics
-steps; states are bit-equal to the library's for the same actions (tests/test_reacher.py steps both). The library also
-ends an episode when the first of the two steps is at the goal, so a state remembers the angles in between.
-There is no `moved`, because the arm is fixed to the middle of the image.
+steps; states are bit-equal to the library's for the same actions (tests/test_reacher.py steps both). The library also ends
+an episode when the first of the two is at the goal, so a state remembers the angles in between. There is no `moved`.
 """
 
 import importlib.util

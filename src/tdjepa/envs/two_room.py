@@ -97,9 +97,7 @@ def expert(position: np.ndarray, goal: np.ndarray, noise: np.ndarray) -> np.ndar
 
 def demonstrate(rngs: list[np.random.Generator], data: TwoRoomData):
     """Run the expert once per generator, up to the goal or max_steps; rows past an episode's end are undefined.
-
-    -> states (N, max_steps + 1, 2), actions (N, max_steps, 2), steps (N,), goals (N, 2)
-    """
+    -> states (N, max_steps + 1, 2), actions (N, max_steps, 2), steps (N,), goals (N, 2)"""
     n, max_steps = len(rngs), data.max_steps
     position = np.stack([sample_positions(rng, in_wall=False) for rng in rngs])
     goal = np.stack([sample_positions(rng, in_wall=True) for rng in rngs])

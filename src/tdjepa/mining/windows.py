@@ -19,9 +19,7 @@ def starts(lengths: np.ndarray, offsets: np.ndarray, episodes: np.ndarray, windo
 
 def gather(pixels: np.ndarray, action: np.ndarray, first: np.ndarray, window: int, frameskip: int):
     """Frames and action blocks of the windows that begin at these rows.
-
-    -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A)
-    """
+    -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A)"""
     frames = pixels[first[:, None] + np.arange(window) * frameskip]
     blocks = action[first[:, None] + np.arange((window - 1) * frameskip)]  # (B, (T-1) * frameskip, A)
     return frames, blocks.reshape(len(first), window - 1, -1)

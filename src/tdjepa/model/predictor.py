@@ -65,9 +65,7 @@ class Predictor(nn.Module):
 
     def windows(self, c):
         """The modulations of all windows of `history` frames at once; they do not depend on the latents.
-
-        c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)
-        """
+        c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)"""
         modulations = [block.modulation(c) for block in self.blocks]  # once per step, in however many windows it lies
         return [[m[:, k : k + self.history] for m in modulations] for k in range(c.shape[1] - self.history + 1)]
 

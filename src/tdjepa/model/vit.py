@@ -18,9 +18,7 @@ MANY = 32  # from so many tokens on, the fused attention pays: it does not keep 
 
 class FewTokens(torch.autograd.Function):
     """Attention with its gradient written by hand. It takes half the time of the fused one, which is for long sequences.
-
-    qkv (N, tokens, 3 * width), heads -> (N, tokens, width)
-    """
+    qkv (N, tokens, 3 * width), heads -> (N, tokens, width)"""
 
     @staticmethod
     def pays(qkv) -> bool:

@@ -107,9 +107,7 @@ TERMS |= {
 
 def objective(model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int):
     """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions; epochs count from 1.
-
-    -> loss, {term: its unweighted value}, z (B, T, D)
-    """
+    -> loss, {term: its unweighted value}, z (B, T, D)"""
     z = model.encode(frames)
     batch = Batch(model, method, z, model.action_encoder(model.standardise(blocks)), seed, step, epoch)
     terms = {name: term for name, term in method.terms if term is not None}

@@ -58,9 +58,7 @@ def exactly(horizon: int):
 
 def branch(head, starts, goals, positives, other, hard: float):
     """0.5 * (positives + (cross-trajectory + hard * temporal negatives) / (1 + hard)), each a mean of cross-entropy.
-
-    starts (B, H, D), goals (B, H, D): entry d - 1 is a pair with d steps in between. -> scalar
-    """
+    starts (B, H, D), goals (B, H, D): entry d - 1 is a pair with d steps in between. -> scalar"""
     other = torch.as_tensor(other, device=goals.device)
 
     def logit(goals, pairs):

@@ -1,7 +1,5 @@
 """`tdjepa ceiling`: the protocol's planner with the true simulator as its model and the true distance as its cost.
 
-    tdjepa ceiling --env push_t --scale desk
-
 What this reaches is the most that better perception and prediction could give under the protocol; what is missing to 100 %
 is the planner's fault. A simulator's step costs far more than one in latent space, so fewer pairs are planned
 (diagnose.ceiling_pairs), with one plan seed. The rows are those of a floor, with method `simulator`.
@@ -49,18 +47,16 @@ DISTANCE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 class SimulatorPlanner:
     """A policy for `mpc.run_episodes` that looks at no frame: it follows the states by simulating its own actions.
-
-    `moments` are mean and std of the data's actions, as a trained model would z-score them.
-    """
+    `moments` are mean and std of the data's actions, as a trained model would z-score them."""
 
     def __init__(self, env: Env, starts, goals, moments, frameskip: int, cell: Cell, plan_seed: int, keys):
         self.env, self.states, self.goals, self.keys = env, np.array(starts), goals, np.asarray(keys).tolist()
         (self.mean, self.std), self.distance = moments, DISTANCE[env.name]
         self.frameskip, self.cell, self.plan_seed = frameskip, cell, plan_seed
-        low, high = (np.full(env.action_dim, bound) for bound in (env.action_low, env.action_high))
+        bounds = np.repeat([[env.action_low], [env.action_high]], env.action_dim, 1)  # (2, A)
         if cell.planner.clip == "raw":  # the actions' own bounds; "reference" takes them as if they were z-scored
-            low, high = ((bound - self.mean) / self.std for bound in (low, high))
-        self.bounds = tuple(torch.from_numpy(np.tile(bound, frameskip)).float() for bound in (low, high))
+            bounds = (bounds - self.mean) / self.std
+        self.bounds = torch.from_numpy(np.tile(bounds, frameskip)).float().unbind()
 
     def __call__(self, i: int, plan: int, frames, past) -> np.ndarray:
         cell, goal = self.cell, self.goals[i]

@@ -28,24 +28,6 @@ GOAL = (172.0, 172.0)  # of the landscape: the far corner of the right room, so 
 NAMES = {"d_psi": r"$d_\psi$", "l2": r"$\ell_2$ (squared)"}
 
 
-class Recorder:
-    """An environment that remembers the frame after every step."""
-
-    def __init__(self, env, size: int):
-        self._env, self._size, self.frames = env, size, []
-
-    def __getattr__(self, name):
-        return getattr(self._env, name)
-
-    def restore(self, states):
-        self._env.restore(states)
-        self.frames = [self._env.render(self._size)[0]]
-
-    def step(self, actions):
-        self._env.step(actions)
-        self.frames.append(self._env.render(self._size)[0])
-
-
 def rollout(
     cfg: EvaluateSlice, episodes: Path, manifest: Path, saved: dict[int, Path], pair: int, cost: str, out: Path
 ):
@@ -68,11 +50,16 @@ def rollout(
         imagined.append(_imagine(planner, of_goal, frames, past, blocks))
         return blocks
 
-    recorder, goals = Recorder(env, size), (locked.starts[which], locked.goals[which])
+    def filmed(actions, step=env.step):
+        step(actions)
+        frames.append(env.render(size)[0])
+
+    env.restore(locked.starts[which])
+    frames, env.step = [env.render(size)[0]], filmed
     budget = (cfg.evaluate.budget, cfg.frameskip, cell.planner.history, size)
-    outcome = run_episodes(recorder, *goals, remembered, *budget)
+    outcome = run_episodes(env, locked.starts[which], locked.goals[which], remembered, *budget)
     success, steps = bool(outcome["success"][0]), int(outcome["steps"][0])
-    frames = recorder.frames[: steps + 1]
+    del frames[steps + 1 :]
     real = [float(of_goal(planner.encode(frame))) for frame in frames]
     cost += " (drawn: its l2, without the factor)" if cost == "rc_aux" else ""
     title = f"{cfg.env}, {cfg.label}, {cost}: {'solved' if success else 'not solved'} after {steps} steps"

@@ -1,7 +1,5 @@
 """`tdjepa probe`: can the true state be read from the latent, on episodes that neither model nor probe was fitted to?
 
-    tdjepa probe --env push_t --method tdjepa --seed 3072 --scale desk
-
 Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and also with a
 Gaussian kernel of it, which finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled out
 open loop along logged actions, as the planner does, so that errors have the units of the success criterion.
@@ -102,10 +100,8 @@ def imagine(model: WorldModel, z: torch.Tensor, blocks: np.ndarray) -> torch.Ten
     return torch.cat([model.rollout(start, model.action_encoder(actions)) for start, actions in parts])
 
 
-def probe(
-    model: WorldModel, data: Store, quantities, train, test, frameskip: int, horizon: int, rng, n: int
-) -> list[dict]:
-    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record per quantity:
+def probe(model: WorldModel, data: Store, quantities, train, test, frameskip: int, horizon: int, rng, n: int):
+    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes. -> records, by quantity
 
     mean: the error of always saying the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
     the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.

@@ -2,8 +2,6 @@
 
 The library's side runs its own solver on our model through `LibraryModel.get_cost`, written as in its LeWM. Seconds of CPU
 time on one thread, encoding of both frames included; the share of the peak is that of our own operations.
-
-tdjepa bench plan --size desk|paper
 """
 
 import numpy as np

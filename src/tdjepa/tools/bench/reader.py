@@ -2,11 +2,7 @@
 
 Wall clock, median of five rounds, the start of the stream included. The library runs without workers, in this process; it
 unpacks all 40 rows that a window spans, we unpack the 8 that are used. A busy machine lowers all rates, so `load` is reported.
-
-What it means for the paper scale, with measured figures: docs/environments.md, "Storage".
-Four batches in flight need 617 MB (of memory_mb = 700), whatever the size of the file. 350 GB of raw frames become 12 GB
-(as Two-Room, 1/30) to 56 GB (as Reacher, 1/6), and 427 windows/s are 3400 reads/s and 17 to 83 MB/s: fine for an SSD or a
-page cache that holds the file, too much for one spinning disk.
+What the figures mean for the paper scale is in docs/environments.md, "Storage".
 """
 
 import os
