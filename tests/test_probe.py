@@ -102,9 +102,10 @@ def test_quantities_are_where_the_environment_has_them(name, smoke):
         changed = [q for (q, _), read in probe.QUANTITIES[name].items() if not np.allclose(read(states), read(other))]
         assert changed == [moved]
     if name == "cube":  # as the environment itself names them
-        from tdjepa.envs.cube import geometry
+        from tdjepa.envs.cube import CUBE, EFFECTOR
 
-        assert np.array_equal(geometry(states)["effector"] * 100, probe.QUANTITIES[name]["effector", "cm"](states))
+        for quantity, at in (("cube", CUBE), ("effector", EFFECTOR)):
+            assert np.array_equal(states[:, at] * 100, probe.QUANTITIES[name][quantity, "cm"](states))
     env = make(name)
     env.restore(states)
     goals = np.repeat(states[2:3], len(states), 0)
@@ -115,8 +116,8 @@ def test_quantities_are_where_the_environment_has_them(name, smoke):
 
 
 def test_angles_are_compared_around_the_circle():
-    assert ceiling.turned(np.array([0.1]), np.array([2 * np.pi - 0.1])) == pytest.approx(0.2)
     state = np.zeros((1, 10))
+    assert ceiling.push_t(state, np.eye(10)[4] * (2 * np.pi - np.pi / 18)) == pytest.approx(0.25)
     goal = np.array([12.0, 0, 16.0, 0, 2 * np.pi - np.pi / 9, 0, 0, 0, 0, 0])
     assert ceiling.push_t(state, goal) == pytest.approx(1.0 + 1.0)
 

@@ -186,12 +186,12 @@ def test_a_push_ends_where_the_closed_form_says():
     """The agent follows the contact it pushes; the block must stay on the arc of a constant twist."""
     pull, glide = push_t_physics.response()
     start = np.array([256.0, 230.0, 0.7])
-    points, normals = push_t_expert.contacts()
+    points, normals = push_t_expert.POINTS, push_t_expert.NORMALS
     for k in range(0, len(points), 3):
         touch = points[k] - push_t_physics.RADIUS * normals[k]
         state = np.array([*push_t_physics.world(start, touch[None])[0], *start, 0, 0, 0, 0, 0])
         for _ in range(8):
-            ahead = push_t_expert.pushed(state[2:5], k, 5.0 / push_t_expert.twists()[1][k])
+            ahead = push_t_expert.pushed(state[2:5], k, 5.0 / push_t_expert.TRAVEL[k])
             to = push_t_physics.world(ahead, touch[None])[0]
             action = (to - state[:2] - glide * state[5:7]) / (pull * push_t_physics.REACH)
             state = push_t_physics.step(state[None], action[None])[0]
@@ -208,7 +208,7 @@ def test_gap_and_contact():
     states[:, :2], states[:, 2:5] = push_t_physics.world(pose, at), pose
     np.testing.assert_allclose(push_t_physics.gap(states), np.array([40, 20, 5, -15, 15.3, 15.2]) - 15, atol=1e-9)
     assert push_t_physics.contact(states).tolist() == [False, False, True, True, True, True]
-    np.testing.assert_allclose(push_t_physics.agent_block_distance(states)[0], 40)
+    np.testing.assert_allclose(make("push_t").contact_geometry(states)[0][0], 40)
 
 
 def test_moved_shifts_the_agent_and_nothing_else():

@@ -29,8 +29,7 @@ class Demonstrations:
     @classmethod
     def of(cls, states, actions, goal: np.ndarray, reached: np.ndarray | None, **facts) -> "Demonstrations":
         """From the states (T + 1, S) and the actions (T, A) of each episode."""
-        none = np.full((1, actions[0].shape[1]), np.nan, np.float32)
-        action = np.concatenate([part for of_episode in actions for part in (of_episode, none)])
+        action = np.concatenate([np.pad(a, ((0, 1), (0, 0)), constant_values=np.nan) for a in actions])
         return cls(np.concatenate(states), action, np.array([len(s) for s in states]), goal, reached, facts)
 
 

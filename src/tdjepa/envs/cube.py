@@ -2,12 +2,9 @@
 
 Scene, controller and demonstrator are OGBench's own classes, on which the library's environment is built too. Only the
 colours and the light are set here. States are bit-equal to the library's for the same actions (tests/test_cube.py steps
-both). For that, a state holds two things besides positions and velocities: the first guess of the contact solver, and the
-pose of the gripper one physics step (2 ms) ago. The controller aims relative to that late pose, because the library
-refreshes the positions of bodies before a physics step and not after it. What is drawn and judged here is never late.
-
-Frames show meshes whose vertices are merged within CELL / size metres, half a pixel, and no shadow of what moves.
-There is no `moved`, because the arm is bolted to the table.
+both). For that, a state also holds the first guess of the contact solver, and the pose of the gripper one physics step (2 ms)
+ago: the controller aims relative to that late pose. What is drawn and judged here is never late. Frames show meshes whose
+vertices are merged within half a pixel, and no shadow of what moves. There is no `moved`: the arm is bolted to the table.
 """
 
 from functools import cache
@@ -88,12 +85,6 @@ def at(states: np.ndarray, place: np.ndarray) -> np.ndarray:
     return np.linalg.norm(states[..., CUBE] - place, axis=-1) <= REACHED
 
 
-def geometry(states: np.ndarray) -> dict[str, np.ndarray]:
-    """What a model does not see: where cube and gripper are, and how far apart. (N, S) -> (N, 3), (N, 3), (N,)"""
-    cube, effector = states[:, CUBE], states[:, EFFECTOR]
-    return {"cube": cube, "effector": effector, "distance": np.linalg.norm(cube - effector, axis=1)}
-
-
 class Simulation:
     """OGBench's scene with its controller and expert, one state at a time."""
 
@@ -138,9 +129,8 @@ class Simulation:
         mujoco.mj_resetData(self.model, data)
         turn = self.SO3.from_z_radians(rng.uniform(-np.pi, np.pi)) @ scene._effector_down_rotation
         pose = self.SE3.from_rotation_and_translation(turn, scene._arm_sampling_bounds.mean(0)) @ scene._T_pa
-        data.qpos[scene._arm_joint_ids] = scene._ik.solve(
-            pos=pose.translation(), quat=pose.rotation().wxyz, curr_qpos=scene._home_qpos
-        )
+        place, quat = pose.translation(), pose.rotation().wxyz
+        data.qpos[scene._arm_joint_ids] = scene._ik.solve(pos=place, quat=quat, curr_qpos=scene._home_qpos)
         data.qpos[CUBE], data.qpos[17:21] = self._place(rng, scene._object_sampling_bounds)
         mujoco.mj_forward(self.model, data)
 
@@ -177,9 +167,7 @@ class Simulation:
 
 def demonstrate(rng: np.random.Generator, data: CubeData):
     """One episode. -> states (steps + 1, S), actions (steps, 5), the last target (3,), reached (targets,) bool, carries
-
-    An episode that carries the cube about has no target, so it reaches and misses none.
-    """
+    An episode that carries the cube about has no target, so it reaches and misses none."""
     simulation = _simulation()
     simulation.start(rng)
     target = simulation.new_target(rng)

@@ -18,10 +18,7 @@ import numpy as np
 from tdjepa.base.errors import UserError
 
 BACKENDS = ("egl", "osmesa")
-INSTALL = (
-    "on Debian or Ubuntu: apt-get install --no-install-recommends libegl1 libgl1-mesa-dri libgles2 "
-    "(or libosmesa6 libgl1-mesa-dri)"
-)
+INSTALL = "on Debian or Ubuntu: apt-get install libegl1 libgl1-mesa-dri libgles2 (or libosmesa6 libgl1-mesa-dri)"
 
 # run in its own process: a backend that failed cannot be exchanged for another, and some crash instead of failing
 PROBE = """

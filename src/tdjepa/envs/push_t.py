@@ -20,10 +20,7 @@ from tdjepa.envs.push_t_walk import CLEAR, inside
 
 REACHED, REACHED_ANGLE = 20.0, np.pi / 9
 NEAR = 100.0  # the weak policy stays in a square of this half width around the block
-SPEED = (
-    8.0,
-    14.0,
-)  # of the expert, world pixels per step: actions get the std of the released data, 0.20 (see dino_wm)
+SPEED = (8.0, 14.0)  # of the expert, world pixels per step: actions get the std of the released data, 0.20
 
 
 class PushT(Env):
@@ -32,7 +29,6 @@ class PushT(Env):
         f"agent and block positions together are within {REACHED:g} px (4-d distance) and the block's angle within "
         "20 degrees of the goal's at any step of the budget"
     )
-
     renderer_difference = {"mean": 0.0001, "max": 1}
 
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
@@ -46,10 +42,9 @@ class PushT(Env):
                     kept.append(episode)
                     bar.update()
         states, actions, goals, expert = zip(*kept, strict=True)
-        goal = np.stack(goals)
-        solved = reached(np.stack([of_episode[-1] for of_episode in states]), goal)
+        solved = reached(np.stack([of_episode[-1] for of_episode in states]), np.stack(goals))
         facts = mixture(states, solved, np.array(expert), cfg.data)
-        return Demonstrations.of(states, actions, goal, solved, **facts)
+        return Demonstrations.of(states, actions, np.stack(goals), solved, **facts)
 
     def step(self, actions):
         self._state = physics.step(self._state, actions)
@@ -59,9 +54,8 @@ class PushT(Env):
 
     def moved(self, shifts, n, size, rng):
         shifts = np.asarray(shifts) * (SIZE / size)  # image pixels -> world pixels
-        edge = 50.0
+        edge, states = 50.0, []
         furthest = max(edge + 1, SIZE - edge - shifts.max())
-        states = []
         while len(states) < n:
             row = np.repeat(sample(rng)[None], len(shifts), 0)  # (shifts, 10)
             row[:, 0] = np.minimum(rng.uniform(edge, furthest) + shifts, SIZE - edge)
@@ -77,8 +71,9 @@ class PushT(Env):
         return np.maximum(position / REACHED, angle / REACHED_ANGLE)
 
     def contact_geometry(self, states):
-        """Agent-block distance in world pixels, and whether they touch; (N, 10) -> (N,), (N,) bool"""
-        return physics.agent_block_distance(states), contact(states)
+        """World pixels from the agent's centre to the block's position, as the published contact gate measures them, and
+        whether they touch; (N, 10) -> (N,), (N,) bool"""
+        return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3]), contact(states)
 
 
 def reached(states: np.ndarray, goals: np.ndarray) -> np.ndarray:
@@ -95,14 +90,12 @@ def errors(states: np.ndarray, goals: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def mixture(episodes: tuple[np.ndarray, ...], solved: np.ndarray, expert: np.ndarray, data: PushTData) -> dict:
-    """What the card says about the two demonstrators and what they do to the block; episodes (T, 10), solved and expert (E,)
-
-    The block's way is the length of the path of its origin, without its turns.
-    """
+    """What the card says about the two demonstrators and what they do to the block; episodes (T, 10), solved and expert (E,)"""
 
     def share(flags) -> float | None:
         return float(np.mean(flags)) if len(flags) else None
 
+    # the length of the path of the block's origin, without its turns
     way = np.array([np.hypot(*np.diff(states[:, 2:4], axis=0).T).sum() for states in episodes])
     return {
         "expert_share": {"asked": data.expert_share, "realised": share(expert)},
@@ -127,16 +120,12 @@ def demonstrate(rng: np.random.Generator, data: PushTData) -> tuple[np.ndarray, 
     expert, at_target = rng.uniform() < data.expert_share, rng.uniform() < data.target_share
     state, goal = sample(rng), sample(rng, TARGET if at_target else None)
     push = Pusher(goal, rng.uniform(*SPEED))
-    noise = rng.normal(0.0, data.action_noise, (data.max_steps, 2))
-    wishes = rng.uniform(-1, 1, (data.max_steps, 2))
+    noise, wishes = rng.normal(0.0, data.action_noise, (data.max_steps, 2)), rng.uniform(-1, 1, (data.max_steps, 2))
     pull, glide = physics.response()
     states, actions = [state], []
     for t in range(data.max_steps):
-        if expert:
-            action = (push(state) - glide * state[5:7]) / (pull * REACH) + noise[t]
-        else:
-            action = weak(state, wishes[t])
-        actions.append(np.clip(action, -1, 1).astype(np.float32))
+        aimed = (push(state) - glide * state[5:7]) / (pull * REACH) + noise[t] if expert else weak(state, wishes[t])
+        actions.append(np.clip(aimed, -1, 1).astype(np.float32))
         state = physics.step(state[None], actions[-1][None])[0]
         states.append(state)
         if reached(state[None], goal[None])[0]:

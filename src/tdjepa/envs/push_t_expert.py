@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from tdjepa.envs.push_t_physics import BAR, CENTRE, INERTIA, OUTLINE, RADIUS, STEM, local, world
-from tdjepa.envs.push_t_walk import CLEAR, Ways, inside, retreat, turns
+from tdjepa.envs.push_t_walk import CLEAR, TURNS, Ways, inside, retreat
 
 LENGTHS = np.array([3.0, 6.0, 10.0, 16.0, 24.0, 34.0, 46.0, 60.0, 80.0, 105.0])  # of a push, at the centre of gravity
 ARM = 45.0  # pixels that a radian of error counts
@@ -20,9 +20,9 @@ PATH = 0.12  # pixels of error that a pixel of walking counts
 UNDONE = 40.0  # pixels of error that are added while the block is not placed, since it needs yet another push
 CLOSE, CLOSE_ANGLE = 9.0, 0.2  # the block is where it should be; the rest of the tolerance is left to the agent
 BEAM = 24  # first pushes that are thought through
+FREE = np.ones(len(TURNS), bool)  # every turn may be used
 
 
-@cache
 def contacts() -> tuple[np.ndarray, np.ndarray]:
     """Points of the T's edge and the inward normals there, wherever the agent has room, in the T's frame; (K, 2), (K, 2)"""
     (left, top), (right, under) = BAR
@@ -43,31 +43,25 @@ def contacts() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(points), np.concatenate(normals).astype(float)
 
 
-@cache
-def twists() -> tuple[np.ndarray, np.ndarray]:
-    """For each contact: the turn, and the way of the contact itself, per pixel of the centre's way; (K,), (K,)"""
-    points, normals = contacts()
-    arm = points - CENTRE
-    lever = arm[:, 0] * normals[:, 1] - arm[:, 1] * normals[:, 0]
-    return lever / INERTIA, 1 + lever**2 / INERTIA
-
-
-@cache
-def stands() -> np.ndarray:
-    """Where the agent stands before it pushes each contact; (K, 2)"""
-    points, normals = contacts()
-    return points - (RADIUS + CLEAR) * normals
+POINTS, NORMALS = contacts()
+ARMS = POINTS - CENTRE
+LEVERS = ARMS[:, 0] * NORMALS[:, 1] - ARMS[:, 1] * NORMALS[:, 0]  # (K,)
+TURN, TRAVEL = (
+    LEVERS / INERTIA,
+    1 + LEVERS**2 / INERTIA,
+)  # of the block and of the contact, per pixel of the centre's way
+STANDS = POINTS - (RADIUS + CLEAR) * NORMALS  # where the agent stands before it pushes; (K, 2)
 
 
 @cache
 def walks() -> np.ndarray:
     """The lengths of the ways between stands; (K, K)"""
-    return np.stack([Ways(stand, stands(), np.ones(len(turns()), bool)).length for stand in stands()])
+    return np.stack([Ways(stand, STANDS, FREE).length for stand in STANDS])
 
 
 def pushed(pose: np.ndarray, which, length) -> np.ndarray:
     """Where a push of `length` at contact `which` brings a block; pose (..., 3) = x, y, angle, all broadcast. -> (..., 3)"""
-    turn, normal = twists()[0][which] * length, contacts()[1][which]
+    turn, normal = TURN[which] * length, NORMALS[which]
     chord = length * np.sinc(turn / (2 * np.pi))  # the centre runs on an arc: its chord points along half the turn
     c, s = np.cos(pose[..., 2] + turn / 2), np.sin(pose[..., 2] + turn / 2)
     after = pose[..., 2] + turn
@@ -102,13 +96,11 @@ def wrap(angle):
 
 def choose(pose: np.ndarray, agent: np.ndarray, goal: np.ndarray) -> tuple[int, np.ndarray, list[np.ndarray]] | None:
     """The first of the two pushes that leave the least to do for the least walking; None if every contact is shut off.
-
-    pose (3,), agent (2,) in the T's frame, goal (3,) -> contact, the pose after the push, the points to walk to
-    """
-    which, travel = np.arange(len(stands()))[:, None], twists()[1][:, None] * LENGTHS  # (K, 1), (K, M)
-    ways = Ways(agent, stands(), inside(world(pose, turns())))
+    pose (3,), agent (2,) in the T's frame, goal (3,) -> contact, the pose after the push, the points to walk to"""
+    which, travel = np.arange(len(STANDS))[:, None], TRAVEL[:, None] * LENGTHS  # (K, 1), (K, M)
+    ways = Ways(agent, STANDS, inside(world(pose, TURNS)))
     first = pushed(pose, which, LENGTHS)  # (K, M, 3)
-    allowed = inside(world(first, OUTLINE)).all(-1) & inside(world(pose, stands()))[:, None]
+    allowed = inside(world(first, OUTLINE)).all(-1) & inside(world(pose, STANDS))[:, None]
     walk = np.where(allowed, ways.length[:, None] + travel, np.inf)
     one = remaining(first, goal) + PATH * walk
     best = np.argsort(one, axis=None, kind="stable")[:BEAM]
@@ -126,8 +118,7 @@ def choose(pose: np.ndarray, agent: np.ndarray, goal: np.ndarray) -> tuple[int, 
 class Pusher:
     """The demonstrator of one episode: called with every state, it gives the step that the agent should make."""
 
-    def __init__(self, goal: np.ndarray, speed: float):
-        """goal (10,), speed in world pixels per step"""
+    def __init__(self, goal: np.ndarray, speed: float):  # (10,), world pixels per step
         self.agent_goal, self.goal, self.speed = goal[:2], goal[2:5], speed
         self.path: list[np.ndarray] = []  # points of the world to walk to
         self.contact, self.end = None, None  # what to push then, and the pose the block should end in
@@ -152,7 +143,7 @@ class Pusher:
         away = retreat(local(pose, agent))
         choice = None if placed(pose, self.goal) else choose(pose, away, self.goal)
         if choice is None:
-            path = Ways(away, local(pose, self.agent_goal)[None], np.ones(len(turns()), bool)).path(0)
+            path = Ways(away, local(pose, self.agent_goal)[None], FREE).path(0)
         else:
             self.contact, self.end, path = choice
         self.path = list(world(pose, np.array([away, *path])))
@@ -161,12 +152,12 @@ class Pusher:
         """Where the agent has to be one step later; None if the push is over or the agent has slipped off. -> (2,)"""
         lengths = np.arange(0, LENGTHS[-1] + 1)
         rest = lengths[error(pushed(pose, self.contact, lengths), self.end).argmin()]
-        point, normal = (v[self.contact] for v in contacts())
-        touch = point - RADIUS * normal
+        normal = NORMALS[self.contact]
+        touch = POINTS[self.contact] - RADIUS * normal
         slip = local(pose, agent) - touch
         if rest < 1 or slip @ normal < -2 * CLEAR or abs(slip[0] * normal[1] - slip[1] * normal[0]) > 12:
             return None
-        after = pushed(pose, self.contact, min(rest, self.speed / twists()[1][self.contact]))
+        after = pushed(pose, self.contact, min(rest, self.speed / TRAVEL[self.contact]))
         return world(after, touch[None])[0]
 
     def limited(self, way: np.ndarray) -> np.ndarray:

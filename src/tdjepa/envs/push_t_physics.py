@@ -4,11 +4,9 @@ The library keeps one pymunk space for a whole episode. Its contact solver then 
 that no state holds, so a restored state does not continue as the logged one did. Here every environment step builds the
 space anew from the state: the next state is a function of state and action alone, bit for bit, in any order and batch.
 
-The difference to the library's environment after 25 equal actions that touch the block: none for the agent (bit-equal). For
-the block, in the expert's episodes, a median of 0.02 px and 0.0001 rad, 99 % below 0.4 px, at most 1.3 px (300 runs). In
-the weak policy's wild pushing the median is 0.1 px, but 10 % of the runs part by more than 8 px: there the T is wedged
-between agent and wall, and the solver's memory decides where it escapes. One step is bit-equal to the library's, except in
-a few wedged states whose contacts the library takes in another order.
+One step is bit-equal to the library's, except in a few states where the T is wedged between agent and wall. After 25 actions
+the agent is still bit-equal. The block is off by a median of 0.02 px in the expert's episodes (at most 1.3 px) and of 0.1 px
+in the weak policy's, where 10 % of the runs part by more than 8 px: the solver's memory decides where a wedged T escapes.
 """
 
 import math
@@ -61,9 +59,7 @@ def build(state) -> tuple[pymunk.Space, pymunk.Body, pymunk.Body]:
 
 def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """One environment step of each copy: the agent is drawn to a point REACH * action away for a tenth of a second.
-
-    (N, 10), (N, 2) -> (N, 10); the arithmetic is the library's, in its order.
-    """
+    (N, 10), (N, 2) -> (N, 10); the arithmetic is the library's, in its order."""
     after = np.empty((len(states), STATE))
     for i, (state, action) in enumerate(zip(states.tolist(), np.asarray(actions, float).tolist(), strict=True)):
         space, agent, block = build(state)
@@ -122,8 +118,3 @@ def gap(states: np.ndarray) -> np.ndarray:
 def contact(states: np.ndarray) -> np.ndarray:
     """Whether the agent touches the T; while it pushes, the solver lets shapes overlap by a tenth of a pixel and more. (N,)"""
     return gap(states) < 0.5
-
-
-def agent_block_distance(states: np.ndarray) -> np.ndarray:
-    """From the agent's centre to the block's position: what the published contact gate compares with its threshold; (N,)"""
-    return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3])

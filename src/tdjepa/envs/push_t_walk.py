@@ -1,28 +1,20 @@
 """How the Push-T demonstrator walks: the shortest way around the T that does not touch it, in the T's own frame."""
 
-from functools import cache
-
 import numpy as np
 
-from tdjepa.envs.push_t_physics import BAR, RADIUS, SIZE, STEM, distance_to_t
+from tdjepa.envs.push_t_physics import OUTLINE, RADIUS, SIZE, distance_to_t
 
 CLEAR = 7.0  # pixels kept between agent and T on the way
 INSIDE = 12.0  # neither the agent's centre nor a corner of the T is meant to come closer to the picture's edge
+
+# where a way around the T may bend: outside its six outer corners; (6, 2)
+OUT = np.array([[-1, -1], [1, -1], [1, 1], [1, 1], [-1, 1], [-1, 1]]) * (RADIUS + CLEAR)
+TURNS = OUTLINE[[0, 1, 2, 6, 7, 3]] + OUT
 
 
 def inside(points: np.ndarray) -> np.ndarray:
     """Whether points of the world are well inside the picture; (..., 2) -> (...)"""
     return ((points > INSIDE) & (points < SIZE - INSIDE)).all(-1)
-
-
-@cache
-def turns() -> np.ndarray:
-    """Where a way around the T may bend: outside its six outer corners; (6, 2)"""
-    out = RADIUS + CLEAR
-    (left, top), (right, under) = BAR
-    (stem_left, _), (stem_right, end) = STEM
-    nodes = [(left - out, top - out), (right + out, top - out), (right + out, under + out)]
-    return np.array([*nodes, (stem_right + out, end + out), (stem_left - out, end + out), (left - out, under + out)])
 
 
 def straight(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -38,7 +30,7 @@ class Ways:
 
     def __init__(self, start: np.ndarray, targets: np.ndarray, usable: np.ndarray):
         """start (2,), targets (T, 2), usable (6,) bool"""
-        nodes = np.concatenate([turns()[usable], start[None]])  # the start is the last node
+        nodes = np.concatenate([TURNS[usable], start[None]])  # the start is the last node
         between = straight(nodes[:, None], nodes[None])
         step = np.broadcast_to(np.arange(len(nodes)), between.shape)  # the next node on the way from row to column
         for k in range(len(nodes)):  # Floyd and Warshall

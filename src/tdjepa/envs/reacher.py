@@ -1,9 +1,8 @@
 """Reacher, the library's `swm/ReacherDMControl-v0` with task qpos_match: a two-joint arm seen from above.
 
 The model is dm_control's own XML in the library's colours, compiled without importing either. An action is two physics
-steps; states are bit-equal to the library's for the same actions (tests/test_reacher.py steps both). The library also
-ends an episode when the first of the two steps is at the goal, so a state remembers the angles in between.
-There is no `moved`, because the arm is fixed to the middle of the image.
+steps; states are bit-equal to the library's for the same actions (tests/test_reacher.py steps both). The library also ends
+an episode when the first of the two is at the goal, so a state remembers the angles in between. There is no `moved`.
 """
 
 import importlib.util
@@ -29,7 +28,6 @@ class Reacher(Env):
     success_text = (
         f"both joint angles come within {TOLERANCE:g} rad of the goal's (not wrapped) at any step of the budget"
     )
-
     renderer_difference = {"mean": 1.2, "max": 70}
 
     def __init__(self):
@@ -40,7 +38,9 @@ class Reacher(Env):
         """Uniformly random actions, as in the released data. They are after nothing, so the goals are NaN."""
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         self.restore(np.stack([sample_start(rng) for rng in rngs]))
-        actions = np.stack([sample_actions(rng, cfg.data.max_steps) for rng in rngs])  # (E, T, 2)
+        actions = np.stack([rng.uniform(-1, 1, (cfg.data.max_steps, 2)) for rng in rngs]).astype(
+            np.float32
+        )  # (E, T, 2)
         states = [self.state]
         for t in range(cfg.data.max_steps):
             self.step(actions[:, t])
@@ -85,10 +85,6 @@ def sample_start(rng: np.random.Generator) -> np.ndarray:
     state = np.zeros(WIDTH)
     state[ANGLES] = state[BETWEEN] = rng.uniform(-np.pi, np.pi), rng.uniform(*model().joint("wrist").range)
     return state
-
-
-def sample_actions(rng: np.random.Generator, steps: int) -> np.ndarray:
-    return rng.uniform(-1, 1, (steps, 2)).astype(np.float32)
 
 
 @cache

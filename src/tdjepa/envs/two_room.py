@@ -26,7 +26,6 @@ f32 = np.float32
 class TwoRoom(Env):
     name, width, dtype = "two_room", 2, f32
     success_text = f"the agent comes within {REACHED:g} px of the goal position at any step of the budget"
-
     renderer_difference = {"mean": 0.06, "max": 2}
 
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
@@ -97,10 +96,8 @@ def expert(position: np.ndarray, goal: np.ndarray, noise: np.ndarray) -> np.ndar
 
 
 def demonstrate(rngs: list[np.random.Generator], data: TwoRoomData):
-    """Run the expert once per generator. -> states (N, max_steps + 1, 2), actions (N, max_steps, 2), steps (N,), goals (N, 2)
-
-    An episode ends when the goal is reached or after max_steps; rows past its end are undefined.
-    """
+    """Run the expert once per generator, up to the goal or max_steps; rows past an episode's end are undefined.
+    -> states (N, max_steps + 1, 2), actions (N, max_steps, 2), steps (N,), goals (N, 2)"""
     n, max_steps = len(rngs), data.max_steps
     position = np.stack([sample_positions(rng, in_wall=False) for rng in rngs])
     goal = np.stack([sample_positions(rng, in_wall=True) for rng in rngs])

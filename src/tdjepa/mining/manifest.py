@@ -18,17 +18,9 @@ def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> n
 def draw(candidates: np.ndarray, n: int, seed: int) -> np.ndarray:
     """n of the candidates without replacement, in drawing order (so the first k are a fair sample of k); (n, 2)"""
     if len(candidates) < n:
-        raise UserError(
-            f"manifest: {n} goals are asked for, but only {len(candidates)} (episode, start) pairs are left; "
-            "collect more episodes or lower mine.validation_goals / mine.test_goals"
-        )
+        found = f"manifest: {n} goals are asked for, but only {len(candidates)} (episode, start) pairs are left"
+        raise UserError(f"{found}; collect more episodes or lower mine.validation_goals / mine.test_goals")
     return candidates[np.random.default_rng(seed).choice(len(candidates), n, replace=False)]
-
-
-def draw_published(lengths: np.ndarray, goal_offset: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The paper's own draw from ALL episodes (train included): 50 validation and 200 test pairs, each sorted."""
-    drawn = draw(valid_rows(lengths, np.arange(len(lengths)), goal_offset), 250, seed)
-    return tuple(part[np.lexsort(part.T[::-1])] for part in (drawn[:50], drawn[50:]))
 
 
 def lines_sha256(entries: np.ndarray) -> str:
@@ -51,10 +43,8 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
     if missing := {"env", "goal_offset", "entries", "trivial", "sha256_of_lines", "data_sha256"} - set(manifest):
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:
-        raise UserError(
-            f"{path}: is for {shown(manifest['env'])} with goal offset {shown(manifest['goal_offset'])}, "
-            f"expected {env} with {goal_offset}; run `tdjepa mine` again"
-        )
+        found = f"{shown(manifest['env'])} with goal offset {shown(manifest['goal_offset'])}"
+        raise UserError(f"{path}: is for {found}, expected {env} with {goal_offset}; run `tdjepa mine` again")
     entries, trivial = _entries(path, manifest["entries"]), manifest["trivial"]
     if not isinstance(trivial, list) or len(trivial) != len(entries) or {type(t) for t in trivial} - {bool}:
         raise UserError(f"{path}: trivial: {len(entries)} times true or false is expected, one for each entry")
@@ -66,10 +56,8 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
         if not 0 <= episode < len(lengths):
             raise UserError(f"{path}: episode {episode} does not exist (the data has {len(lengths)})")
         if not 0 <= start < lengths[episode] - goal_offset:
-            raise UserError(
-                f"{path}: start {start} of episode {episode} with the goal {goal_offset} steps later points past the "
-                f"episode's {lengths[episode]} rows"
-            )
+            pair = f"start {start} of episode {episode} with the goal {goal_offset} steps later"
+            raise UserError(f"{path}: {pair} points past the episode's {lengths[episode]} rows")
     return {**manifest, "entries": entries, "trivial": np.asarray(trivial, bool)}
 
 

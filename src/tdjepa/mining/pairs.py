@@ -4,14 +4,9 @@ import numpy as np
 import pandas as pd
 
 
-def draw(
-    lengths: np.ndarray, episodes: np.ndarray, n: int, max_gap: int, near_end: int, far_end: int, rng
-) -> pd.DataFrame:
+def draw(lengths, episodes, n: int, max_gap: int, near_end: int, far_end: int, rng) -> pd.DataFrame:
     """n pairs (episode, i, j) with tau = j - i uniform in 1..max_gap.
-
-    Strata as in the paper: `near` if the goal j lies at most near_end steps before the episode's end, `far` if it lies at
-    least far_end steps before it; a pair may be neither.
-    """
+    Strata as in the paper: the goal j lies at most near_end (`near`) or at least far_end (`far`) steps before the end."""
     tau = rng.integers(1, max_gap + 1, n)
     usable = np.asarray(episodes)[lengths[episodes] > max_gap]
     episode = rng.choice(usable, n)

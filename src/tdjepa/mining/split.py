@@ -48,12 +48,9 @@ def check(parts: dict[str, list[int]], episodes: int, source: str) -> None:
         if not len(part):
             raise UserError(f"{source}: the {name} part is empty; collect more episodes or change mine.split")
         if outside := [e for e in part if type(e) is not int or not 0 <= e < episodes]:
-            raise UserError(
-                f"{source}: episode {shown(outside[0])} of the {name} part is not among the {episodes} episodes"
-            )
+            found = f"{source}: episode {shown(outside[0])} of the {name} part"
+            raise UserError(f"{found} is not among the {episodes} episodes")
     for a, b in combinations(PARTS, 2):
         if both := set(parts[a]) & set(parts[b]):
-            raise UserError(
-                f"{source}: episode {min(both)} is in both {a} and {b} ({len(both)} are): the split leaks; "
-                "delete the file and run `tdjepa mine` again"
-            )
+            found = f"{source}: episode {min(both)} is in both {a} and {b} ({len(both)} are): the split leaks"
+            raise UserError(f"{found}; delete the file and run `tdjepa mine` again")

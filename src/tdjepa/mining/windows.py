@@ -12,18 +12,14 @@ def starts(lengths: np.ndarray, offsets: np.ndarray, episodes: np.ndarray, windo
     fitting = episodes[lengths[episodes] > span]
     if not len(fitting):
         longest = int(lengths[episodes].max()) if len(episodes) else 0
-        raise UserError(
-            f"a window of {window} frames spans {span + 1} rows, but the longest training episode has {longest}; "
-            "collect longer episodes or choose a shorter window"
-        )
+        found = f"a window of {window} frames spans {span + 1} rows, but the longest training episode has {longest}"
+        raise UserError(f"{found}; collect longer episodes or choose a shorter window")
     return np.concatenate([offsets[e] + np.arange(lengths[e] - span) for e in fitting])
 
 
 def gather(pixels: np.ndarray, action: np.ndarray, first: np.ndarray, window: int, frameskip: int):
     """Frames and action blocks of the windows that begin at these rows.
-
-    -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A)
-    """
+    -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A)"""
     frames = pixels[first[:, None] + np.arange(window) * frameskip]
     blocks = action[first[:, None] + np.arange((window - 1) * frameskip)]  # (B, (T-1) * frameskip, A)
     return frames, blocks.reshape(len(first), window - 1, -1)

@@ -83,9 +83,7 @@ def patches(x: torch.Tensor, p: int, dtype: torch.dtype) -> torch.Tensor:
 
 def distinct(x: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Patches that differ in content or place: the number of the first of each kind (U,), and the kind of each patch (N * P,)
-
-    x (N, P, bytes) uint8. A 64-bit checksum tells kinds apart; if two ever share one, all patches count as different.
-    """
+    x (N, P, bytes) uint8. A 64-bit checksum tells kinds apart; if two ever share one, all patches count as different."""
     n, p, size = x.shape
     words = x.reshape(n * p, size).view(np.uint64 if size % 8 == 0 else np.uint32 if size % 4 == 0 else np.uint8)
     factors = np.random.default_rng(0).integers(0, 1 << 63, words.shape[1] + 1, np.uint64) * np.uint64(2) + np.uint64(1)

@@ -32,9 +32,7 @@ class Temporal(nn.Module):
 
 class MRN(Temporal):
     """d(s, g) = ||sym(s) - sym(g)||_2 + max_k relu(asym_k(s) - asym_k(g)): a metric residual network (eq. 5 of the paper).
-
-    Non-negative, d(z, z) = 0, obeys the triangle inequality, not symmetric.
-    """
+    Non-negative, d(z, z) = 0, obeys the triangle inequality, not symmetric."""
 
     parts = 2
 

@@ -5,18 +5,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from tdjepa.config.records.model import Predictor as PredictorParams
+from tdjepa.model.vit import named
 
 
-class ActionEncoder(nn.Module):
+def action_encoder(block: int, smooth: int, multiple: int, width: int) -> nn.Sequential:
     """(..., block) z-scored action blocks -> (..., width)"""
-
-    def __init__(self, block: int, smooth: int, multiple: int, width: int):
-        super().__init__()
-        self.smooth = nn.Linear(block, smooth)
-        self.embed = nn.Sequential(nn.Linear(smooth, multiple * width), nn.SiLU(), nn.Linear(multiple * width, width))
-
-    def forward(self, blocks):
-        return self.embed(self.smooth(blocks))
+    first, wide = nn.Linear(block, smooth), nn.Linear(smooth, multiple * width)
+    return named(smooth=first, embed=nn.Sequential(wide, nn.SiLU(), nn.Linear(multiple * width, width)))
 
 
 class Block(nn.Module):
@@ -70,9 +65,7 @@ class Predictor(nn.Module):
 
     def windows(self, c):
         """The modulations of all windows of `history` frames at once; they do not depend on the latents.
-
-        c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)
-        """
+        c (B, T, width) -> for each of the T - history + 1 windows, for each block, (B, history, 6 * width)"""
         modulations = [block.modulation(c) for block in self.blocks]  # once per step, in however many windows it lies
         return [[m[:, k : k + self.history] for m in modulations] for k in range(c.shape[1] - self.history + 1)]
 

@@ -1,5 +1,6 @@
 """The world model: encode frames, predict latents, roll actions out. Everything that is learned lives here."""
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -7,7 +8,7 @@ from tdjepa.base.streams import seed_of
 from tdjepa.config.records.model import Model
 from tdjepa.model.encoder import Encoder
 from tdjepa.model.heads import HEADS
-from tdjepa.model.predictor import ActionEncoder, Predictor
+from tdjepa.model.predictor import Predictor, action_encoder
 
 
 def projector(width: int, hidden: int, out: int) -> nn.Sequential:
@@ -19,7 +20,7 @@ class WorldModel(nn.Module):
         super().__init__()
         self.encoder = Encoder(cfg.encoder, image_size)
         self.projector = projector(self.encoder.out, cfg.projector, cfg.latent)
-        self.action_encoder = ActionEncoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
+        self.action_encoder = action_encoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)
         self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
         self.head = HEADS[head](cfg.head, cfg.latent) if head != "none" else None
@@ -61,6 +62,12 @@ class WorldModel(nn.Module):
             x = self.predictor.modulated(torch.stack(latents[-history:], 1), modulations)
             latents.append(self._project(x)[:, -1])
         return torch.stack(latents[real:], 1)
+
+
+@torch.inference_mode()
+def encode_in_parts(model: WorldModel, frames: np.ndarray, size: int) -> torch.Tensor:
+    """(N, H, W, 3) uint8 -> z (N, latent), `size` frames at a time"""
+    return torch.cat([model.encode(part) for part in torch.from_numpy(frames).split(size)])
 
 
 def build(cfg: Model, head: str, image_size: int, block: int, seed: int) -> WorldModel:

@@ -41,21 +41,17 @@ class Batch:
     def rng(self, purpose: str) -> np.random.Generator:
         return stream(self.seed, purpose, self.step)
 
-    def future(self, steps: int):
-        """The real latents of the first frames after the context. -> (B, steps, D)"""
-        return self.z[:, self.history : self.history + steps]
-
     @cached_property
     def next(self):
         """The latents predicted one step after each context frame. -> (B, history, D)"""
         return self.model.predict(self.z[:, : self.history], self.c[:, : self.history])
 
     def rollout(self, steps: int):
-        """Open loop along the logged actions, from the context frames on. -> (B, steps, D)"""
+        """Open loop along the logged actions, from the context frames on. -> predicted, real (B, steps, D)"""
         if self._rolled is None or self._rolled.shape[1] < steps:
             z, c = self.z[:, : self.history], self.c[:, : self.history - 1 + steps]
             self._rolled = self.model.rollout(z, c, self.next[:, -1])
-        return self._rolled[:, :steps]
+        return self._rolled[:, :steps], self.z[:, self.history : self.history + steps]
 
 
 def one_step(b: Batch, t: records.OneStep):
@@ -63,13 +59,12 @@ def one_step(b: Batch, t: records.OneStep):
 
 
 def rollout(b: Batch, t: records.Rollout):
-    steps = max(t.horizons)
-    return prediction.rollout(b.rollout(steps), b.future(steps), t.horizons)
+    return prediction.rollout(*b.rollout(max(t.horizons)), t.horizons)
 
 
 def open_loop(b: Batch, t: records.OpenLoop):
     steps = prediction.draw_horizon(t.horizon, t.curriculum, b.epoch, b.rng("horizon"))
-    return prediction.open_loop(b.rollout(steps), b.future(steps), t.targets == "detached")
+    return prediction.open_loop(*b.rollout(steps), t.targets == "detached")
 
 
 def temporal_distance(b: Batch, t: records.Temporal):
@@ -94,7 +89,7 @@ def budget_reachability(b: Batch, t: records.BudgetReachability):
         steps = min(steps, prediction.draw_horizon(ahead.horizon, ahead.curriculum, b.epoch, b.rng("horizon")))
     z, others = b.z[:, b.history - 1 : b.history + t.horizon], [temporal.strangers(len(b.z), rng) for _ in range(4)]
     weights = (t.predicted, t.predicted_hard, t.terminal, t.terminal_predicted)
-    return reachability.budgets(b.model.head, z, b.rollout(steps), others, *weights)
+    return reachability.budgets(b.model.head, z, b.rollout(steps)[0], others, *weights)
 
 
 def gaussian_latents(b: Batch, t: records.SigReg):
@@ -102,11 +97,8 @@ def gaussian_latents(b: Batch, t: records.SigReg):
     return sigreg(b.z.transpose(0, 1), a, t.knots)
 
 
-TERMS = {
-    "one_step": one_step,
-    "rollout": rollout,
-    "open_loop": open_loop,
-    "temporal": temporal_distance,
+TERMS = {"one_step": one_step, "rollout": rollout, "open_loop": open_loop, "temporal": temporal_distance}
+TERMS |= {
     "pair_reachability": pair_reachability,
     "budget_reachability": budget_reachability,
     "sigreg": gaussian_latents,
@@ -115,9 +107,7 @@ TERMS = {
 
 def objective(model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int):
     """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions; epochs count from 1.
-
-    -> loss, {term: its unweighted value}, z (B, T, D)
-    """
+    -> loss, {term: its unweighted value}, z (B, T, D)"""
     z = model.encode(frames)
     batch = Batch(model, method, z, model.action_encoder(model.standardise(blocks)), seed, step, epoch)
     terms = {name: term for name, term in method.terms if term is not None}

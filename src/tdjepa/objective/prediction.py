@@ -11,10 +11,7 @@ def one_step(z_hat, z_next, detach: bool):
 
 
 def rollout(z_hat, z_future, horizons: tuple[int, ...]):
-    """Open-loop predictions against stop-gradient latents: the mean over the steps, averaged over several horizons.
-
-    z_hat (B, H, D), z_future (B, H, D) -> scalar
-    """
+    """Open loop against stop-gradient latents: the mean over the steps, averaged over several horizons. As `open_loop`."""
     target = z_future.detach()
     return torch.stack([F.mse_loss(z_hat[:, :h], target[:, :h]) for h in horizons]).mean()
 
@@ -26,11 +23,7 @@ def open_loop(z_hat, z_future, detach: bool):
     return (z_hat - target).square().mean((0, 2)) @ (weights / weights.sum())
 
 
-def longest_horizon(longest: int, curriculum: int, epoch: int) -> int:
-    """RC-aux's curriculum: it grows evenly and reaches `longest` in epoch `curriculum` (epochs count from 1)."""
-    return 1 + round((longest - 1) * min(1.0, epoch / curriculum))
-
-
 def draw_horizon(longest: int, curriculum: int, epoch: int, rng: np.random.Generator) -> int:
-    """One horizon for the whole batch, uniform in 1..longest_horizon."""
-    return int(rng.integers(1, longest_horizon(longest, curriculum, epoch) + 1))
+    """One horizon for the whole batch, uniform from 1 to a limit that grows evenly and is `longest` from epoch `curriculum` on
+    (RC-aux's curriculum; epochs count from 1)."""
+    return int(rng.integers(1, 2 + round((longest - 1) * min(1.0, epoch / curriculum))))

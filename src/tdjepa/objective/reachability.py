@@ -12,8 +12,7 @@ from tdjepa.objective.temporal import draw_pairs, strangers
 
 
 def draw_far_pairs(batch: int, window: int, horizon: int, rng: np.random.Generator):
-    """One pair per window, more than `horizon` steps apart: i uniform in 0..T-horizon-2, j = min(i + U{horizon+1..T-1}, T-1).
-    -> i (B,), j (B,)"""
+    """One pair i, j per window, over `horizon` steps apart: i in 0..T-horizon-2, j = min(i + U{horizon+1..T-1}, T-1)."""
     i = rng.integers(0, window - 1 - horizon, batch)
     return i, np.minimum(i + rng.integers(horizon + 1, window, batch), window - 1)
 
@@ -43,32 +42,27 @@ def drawn_pairs(batch: int, window: int, horizon: int, rng: np.random.Generator)
 
 
 def within(horizon: int):
-    """All (d, b) with 1 <= d <= b <= horizon: a goal d steps ahead can be reached in b. -> d, b"""
-    d, b = np.triu_indices(horizon)
-    return d + 1, b + 1
+    """All (d, b) with 1 <= d <= b <= horizon: a goal d steps ahead can be reached in b. -> (2, pairs)"""
+    return np.add(np.triu_indices(horizon), 1)
 
 
 def beyond(horizon: int):
-    """All (d, b) with 1 <= b < d <= horizon, the temporal hard negatives: same trajectory, too few steps. -> d, b"""
-    d, b = np.tril_indices(horizon, -1)
-    return d + 1, b + 1
+    """All (d, b) with 1 <= b < d <= horizon, the temporal hard negatives: same trajectory, too few steps. -> (2, pairs)"""
+    return np.add(np.tril_indices(horizon, -1), 1)
 
 
 def exactly(horizon: int):
-    """All (d, d): just enough steps. -> d, b"""
-    d = np.arange(1, horizon + 1)
-    return d, d
+    """All (d, d): just enough steps. -> (2, pairs)"""
+    return np.add(np.diag_indices(horizon), 1)
 
 
 def branch(head, starts, goals, positives, other, hard: float):
     """0.5 * (positives + (cross-trajectory + hard * temporal negatives) / (1 + hard)), each a mean of cross-entropy.
-
-    starts (B, H, D), goals (B, H, D): entry d - 1 is a pair with d steps in between. -> scalar
-    """
+    starts (B, H, D), goals (B, H, D): entry d - 1 is a pair with d steps in between. -> scalar"""
     other = torch.as_tensor(other, device=goals.device)
 
     def logit(goals, pairs):
-        d, b = (torch.as_tensor(index, device=goals.device) for index in pairs)
+        d, b = torch.as_tensor(pairs, device=goals.device)
         return head.logit(starts[:, d - 1], goals[:, d - 1], b)
 
     reached = F.softplus(-logit(goals, positives)).mean()
@@ -78,9 +72,7 @@ def branch(head, starts, goals, positives, other, hard: float):
     return 0.5 * (reached + negatives / (1 + hard))
 
 
-def budgets(
-    head, z, z_hat, others, predicted: float, predicted_hard: float, terminal: float, terminal_predicted: float
-):
+def budgets(head, z, z_hat, others, predicted: float, hard: float, terminal: float, terminal_predicted: float):
     """RC-aux's own objective: pairs from the context frame to later ones, real and predicted, and progress to the end.
 
     z (B, 1 + H, D) real latents from the last context frame on, z_hat (B, K, D) predictions after it, K <= H; others: four
@@ -90,7 +82,7 @@ def budgets(
     h, k = z.shape[1] - 1, z_hat.shape[1]
     start, end = z[:, :1], z[:, k : k + 1]
     loss = branch(head, start.expand(-1, h, -1), z[:, 1:], within(h), others[0], 1.0)
-    loss = loss + predicted * branch(head, start.expand(-1, k, -1), z_hat, within(k), others[1], predicted_hard)
+    loss = loss + predicted * branch(head, start.expand(-1, k, -1), z_hat, within(k), others[1], hard)
     way = z[:, :k].flip(1)  # entry d - 1 lies d steps before the end
     loss = loss + terminal * branch(head, way, end.expand(-1, k, -1), exactly(k), others[2], 1.0)
     if k > 1:

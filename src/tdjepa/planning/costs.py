@@ -73,9 +73,7 @@ def blended(model, cell: Cell, z_goal, contact: Contact | None = None):
 
 def aggregate(cost, z_context, z_hat, w: float, with_context: bool = True) -> torch.Tensor:
     """w * terminal + (1 - w) * mean over the trajectory, the context frame's own latent included.
-
-    z_context (D,), z_hat (H, N, D) -> (N,)
-    """
+    z_context (D,), z_hat (H, N, D) -> (N,)"""
     terminal = cost(z_hat[-1])
     if w == 1.0:
         return terminal

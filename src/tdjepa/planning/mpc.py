@@ -48,9 +48,7 @@ def run_episodes(
     steps, plans, seconds = np.zeros(n, int), np.zeros(n, int), [[] for _ in range(n)]
     geometry = getattr(env, "contact_geometry", None)
     contact = {"start_distance": geometry(final)[0], "least_distance": geometry(final)[0]} if geometry else {}
-    frames, executed, queue = (
-        [[] for _ in range(n)] for _ in range(3)
-    )  # frames, and blocks done and to do, per episode
+    frames, executed, queue = ([[] for _ in range(n)] for _ in range(3))  # per episode; blocks done, blocks to do
     for begin in range(0, budget, frameskip):
         if success.all():
             break

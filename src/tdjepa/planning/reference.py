@@ -41,27 +41,22 @@ def library_solver(model, cell: Cell, seed: int):
     return getattr(library("solver"), kind)(LibraryModel(model, cell), seed=seed, **budget)
 
 
-def mppi(cost: Cost, planner: Planner, refinements: int, generator: torch.Generator, bounds: Bounds) -> torch.Tensor:
+def mppi(cost: Cost, planner: Planner, *search) -> torch.Tensor:
     """Model-predictive path integral control. -> (H, A)"""
-    options = {"topk": planner.elites, "temperature": planner.temperature}
-    return _solve("MPPISolver", options, cost, planner, refinements, generator, bounds)
+    return _solve("MPPISolver", {"topk": planner.elites, "temperature": planner.temperature}, cost, planner, *search)
 
 
-def gradient(
-    cost: Cost, planner: Planner, refinements: int, generator: torch.Generator, bounds: Bounds
-) -> torch.Tensor:
+def gradient(cost: Cost, planner: Planner, *search) -> torch.Tensor:
     """Gradient descent from several starts; the best one is taken. `cost` must be differentiable. -> (H, A)"""
-    options = {"optimizer_kwargs": {"lr": planner.step_size}}
-    return _solve("GradientSolver", options, cost, planner, refinements, generator, bounds)
+    return _solve("GradientSolver", {"optimizer_kwargs": {"lr": planner.step_size}}, cost, planner, *search)
 
 
-def _solve(name, options, cost, planner, refinements, generator, bounds):
+def _solve(name: str, options: dict, cost, planner, refinements: int, generator: torch.Generator, bounds: Bounds):
     costable = SimpleNamespace(get_cost=lambda info, candidates: cost(candidates[0])[None])  # candidates (1, N, H, A)
     options |= {"num_samples": planner.candidates, "var_scale": planner.std, "n_steps": refinements}
     solver = getattr(library("solver"), name)(costable, **options)
     solver.torch_gen = generator  # the episode's own stream
-    solved = solve(solver, planner.horizon, len(bounds[0]), 1, {"unused": torch.zeros(1, 1)})
-    return solved.to(bounds[0].device)
+    return solve(solver, planner.horizon, len(bounds[0]), 1, {"unused": torch.zeros(1, 1)}).to(bounds[0].device)
 
 
 def solve(solver, horizon: int, action_dim: int, action_block: int, info: dict) -> torch.Tensor:

@@ -1,11 +1,10 @@
 """The planner's rollout: what `WorldModel.rollout` computes, for many candidates of one start, without the waste.
 
 All savings are exact up to rounding. The action modulation is computed once per candidate and step, not once per window.
-While the history is still growing, tokens keep their position, so their keys and values are kept. In the last block and in
-the projector only the newest token is computed, because nothing reads the others. The oldest token attends only to itself
-and needs no query. Batch norm in eval mode is a linear map and is folded into its neighbour, the "1 +" of the scales into a
-bias. With a few dozen candidates, a third of the time is spent between the matrix products, so arrays are flat (rows, width)
-and modules are unpacked once. Rows are ordered by time first, so that the candidates of one step lie side by side.
+While the history is still growing, keys and values are kept. In the last block and in the projector only the newest token is
+computed, because nothing reads the others. Batch norm in eval mode is a linear map and is folded into its neighbour, the
+"1 +" of the scales into a bias. With a few dozen candidates, a third of the time is spent between the matrix products, so
+arrays are flat (rows, width), modules are unpacked once, and the candidates of one step lie side by side.
 """
 
 import torch
@@ -33,9 +32,7 @@ class Rollout:
 
     def __call__(self, z: torch.Tensor, past: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
         """z (h, D) latents of the real frames, past (h - 1, block) z-scored actions between them, candidates (N, H, block).
-
-        -> predicted latents (H, N, D); the last block executed is the last candidate action.
-        """
+        -> predicted latents (H, N, D); the last block executed is the last candidate action."""
         n, depth = len(candidates), len(self.blocks)
         actions = torch.cat([past[:, None].expand(-1, n, -1), candidates.transpose(0, 1)])  # (T, N, block)
         steps, modulation = len(actions), self._modulate(actions.flatten(0, 1))  # (T * N, depth * 6, width)
@@ -98,9 +95,7 @@ def _folded(projector) -> tuple:
 
 def _block(weights, plain, modulation, x, memory, n: int, newest: bool):
     """New tokens x (t * N, width) of the window through one block; with `newest`, only the last one comes out.
-
-    `memory` holds keys and values of the window's earlier tokens. -> x, memory
-    """
+    `memory` holds keys and values of the window's earlier tokens. -> x, memory"""
     norm1, norm2, query, key_value, heads, leave, widen, narrow = weights
     shift1, scale1, gate1, shift2, scale2, gate2 = modulation
     y = _norm(norm1, plain, x, shift1, scale1)

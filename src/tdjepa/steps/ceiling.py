@@ -1,7 +1,5 @@
 """`tdjepa ceiling`: the protocol's planner with the true simulator as its model and the true distance as its cost.
 
-    tdjepa ceiling --env push_t --scale desk
-
 What this reaches is the most that better perception and prediction could give under the protocol; what is missing to 100 %
 is the planner's fault. A simulator's step costs far more than one in latent space, so fewer pairs are planned
 (diagnose.ceiling_pairs), with one plan seed. The rows are those of a floor, with method `simulator`.
@@ -27,11 +25,6 @@ from tdjepa.planning.costs import aggregate
 from tdjepa.steps import evaluate as evaluation
 
 
-def turned(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The smaller of the two angles between directions a and b."""
-    return np.abs((a - b + np.pi) % (2 * np.pi) - np.pi)
-
-
 def squared(places: slice, tolerance: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The squared error of some numbers of the state, in units of the tolerance."""
     return lambda states, goal: ((states[:, places] - goal[places]) ** 2).sum(1) / tolerance**2
@@ -39,7 +32,8 @@ def squared(places: slice, tolerance: float) -> Callable[[np.ndarray, np.ndarray
 
 def push_t(states: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """20 px for both positions together, 20 degrees for the angle."""
-    return squared(slice(0, 4), 20.0)(states, goal) + (turned(states[:, 4], goal[4]) / (np.pi / 9)) ** 2
+    turned = np.abs((states[:, 4] - goal[4] + np.pi) % (2 * np.pi) - np.pi)  # the smaller of the two angles
+    return squared(slice(0, 4), 20.0)(states, goal) + (turned / (np.pi / 9)) ** 2
 
 
 # states (N, S), goal (S,) -> how far from success, squared and smooth where success takes a maximum (N,)
@@ -53,20 +47,16 @@ DISTANCE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 class SimulatorPlanner:
     """A policy for `mpc.run_episodes` that looks at no frame: it follows the states by simulating its own actions.
-
-    `moments` are mean and std of the data's actions, as a trained model would z-score them.
-    """
+    `moments` are mean and std of the data's actions, as a trained model would z-score them."""
 
     def __init__(self, env: Env, starts, goals, moments, frameskip: int, cell: Cell, plan_seed: int, keys):
-        self.env, self.states, self.goals = env, np.array(starts), goals
-        self.mean, self.std = moments
+        self.env, self.states, self.goals, self.keys = env, np.array(starts), goals, np.asarray(keys).tolist()
+        (self.mean, self.std), self.distance = moments, DISTANCE[env.name]
         self.frameskip, self.cell, self.plan_seed = frameskip, cell, plan_seed
-        self.keys = [tuple(map(int, key)) for key in keys]
-        self.distance = DISTANCE[env.name]
-        low, high = (np.full(env.action_dim, bound) for bound in (env.action_low, env.action_high))
+        bounds = np.repeat([[env.action_low], [env.action_high]], env.action_dim, 1)  # (2, A)
         if cell.planner.clip == "raw":  # the actions' own bounds; "reference" takes them as if they were z-scored
-            low, high = ((bound - self.mean) / self.std for bound in (low, high))
-        self.bounds = tuple(torch.from_numpy(np.tile(bound, frameskip)).float() for bound in (low, high))
+            bounds = (bounds - self.mean) / self.std
+        self.bounds = torch.from_numpy(np.tile(bounds, frameskip)).float().unbind()
 
     def __call__(self, i: int, plan: int, frames, past) -> np.ndarray:
         cell, goal = self.cell, self.goals[i]
@@ -91,11 +81,10 @@ class SimulatorPlanner:
         """The states after every model step of some action sequences; (S,), (N, T, A) -> T / frameskip times (N, S)"""
         self.env.restore(np.repeat(state[None], len(actions), 0))
         reached = []
-        for t, action in enumerate(actions.swapaxes(0, 1), 1):
+        for action in actions.swapaxes(0, 1):
             self.env.step(action)
-            if t % self.frameskip == 0:
-                reached.append(self.env.state)
-        return reached
+            reached.append(self.env.state)
+        return reached[self.frameskip - 1 :: self.frameskip]
 
 
 def run(cfg: EvaluateSlice, episodes: Path, split: Path, manifest: Path, out: Path) -> pd.DataFrame:
@@ -105,11 +94,10 @@ def run(cfg: EvaluateSlice, episodes: Path, split: Path, manifest: Path, out: Pa
         raise UserError(f"evaluate.protocol.{cfg.env}.solver = 'gradient': a simulator has no gradient; take another")
     locked, env, imagined = evaluation.Episodes(cfg, episodes, manifest), make(cfg.env), make(cfg.env)
     train = np.asarray(read_split(split, locked.data.episodes)["train"])
-    moments, (plan_seed,) = locked.data.action_statistics(train), cell.plan_seeds
-    outcomes = []
+    moments, (plan_seed,), outcomes = locked.data.action_statistics(train), cell.plan_seeds, []
     with progress(len(locked.entries), f"ceiling {cfg.env}", "episodes") as bar:
         for k in range(len(locked.entries)):
-            pair, key = (locked.starts[k : k + 1], locked.goals[k : k + 1]), locked.entries[k : k + 1]
+            *pair, key = (of_pairs[k : k + 1] for of_pairs in (locked.starts, locked.goals, locked.entries))
             policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, key)
             outcomes.append(mpc.run_episodes(env, *pair, policy, cfg.evaluate.budget, cfg.frameskip))
             bar.update()

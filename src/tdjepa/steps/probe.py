@@ -1,13 +1,12 @@
 """`tdjepa probe`: can the true state be read from the latent, on episodes that neither model nor probe was fitted to?
 
-    tdjepa probe --env push_t --method tdjepa --seed 3072 --scale desk
-
 Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and also with a
 Gaussian kernel of it, which finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled out
 open loop along logged actions, as the planner does, so that errors have the units of the success criterion.
 A model cannot plan to what it does not see, but a good probe does not promise good plans.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,11 +21,12 @@ from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 from tdjepa.mining.split import read as read_split
 from tdjepa.model.checkpoint import load, of
-from tdjepa.model.world_model import WorldModel
+from tdjepa.model.world_model import WorldModel, encode_in_parts
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
 KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
 CENTRES = 1600  # training frames that the kernel compares with, at most
+CHUNK = 128  # frames in the model at a time
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -38,14 +38,11 @@ def circle(angle: np.ndarray) -> np.ndarray:
 
 # what is read from the states (N, S) of each environment: {(quantity, unit): states -> (N, k)}; the error of an angle is a
 # chord, which is nearly radians while it is small
+AGENT = {("agent", "px"): lambda s: s[:, :2]}
 QUANTITIES: dict[str, dict[tuple[str, str], Map]] = {
-    "two_room": {("agent", "px"): lambda s: s[:, :2]},
+    "two_room": AGENT,
     "reacher": {("shoulder", "rad"): lambda s: circle(s[:, 0]), ("wrist", "rad"): lambda s: circle(s[:, 1])},
-    "push_t": {
-        ("agent", "px"): lambda s: s[:, :2],
-        ("block", "px"): lambda s: s[:, 2:4],
-        ("angle", "rad"): lambda s: circle(s[:, 4]),
-    },
+    "push_t": AGENT | {("block", "px"): lambda s: s[:, 2:4], ("angle", "rad"): lambda s: circle(s[:, 4])},
     "cube": {("cube", "cm"): lambda s: 100 * s[:, 14:17], ("effector", "cm"): lambda s: 100 * s[:, 61:64]},
 }
 
@@ -96,34 +93,24 @@ def draw(data: Store, episodes: np.ndarray, n: int, span: int, rng: np.random.Ge
 
 
 @torch.inference_mode()
-def encode(model: WorldModel, frames: np.ndarray, chunk: int = 128) -> np.ndarray:
-    """(N, H, W, 3) -> (N, D)"""
-    parts = [model.encode(torch.from_numpy(frames[k : k + chunk])) for k in range(0, len(frames), chunk)]
-    return torch.cat(parts).numpy()
-
-
-@torch.inference_mode()
-def imagine(model: WorldModel, z: np.ndarray, blocks: np.ndarray, chunk: int = 128) -> np.ndarray:
+def imagine(model: WorldModel, z: torch.Tensor, blocks: np.ndarray) -> torch.Tensor:
     """Latents after each of the action blocks; (N, D), (N, H, frameskip * A) -> (N, H, D)"""
-    z, c = torch.from_numpy(z)[:, None], model.standardise(torch.from_numpy(blocks))
-    parts = [model.rollout(z[k : k + chunk], model.action_encoder(c[k : k + chunk])) for k in range(0, len(z), chunk)]
-    return torch.cat(parts).numpy()
+    c = model.standardise(torch.from_numpy(blocks))
+    parts = zip(z[:, None].split(CHUNK), c.split(CHUNK), strict=True)
+    return torch.cat([model.rollout(start, model.action_encoder(actions)) for start, actions in parts])
 
 
-def probe(
-    model: WorldModel, data: Store, quantities, train, held_out, frameskip: int, horizon: int, rng, n: int
-) -> list[dict]:
-    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes; one record per quantity:
+def probe(model: WorldModel, data: Store, quantities, train, test, frameskip: int, horizon: int, rng, n: int):
+    """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes. -> records, by quantity
 
     mean: the error of always saying the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
     the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.
     """
     span = horizon * frameskip
-    fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, held_out, n, span, rng)
-    z_fit, z = encode(model, data.pixels[fitted]), encode(model, data.pixels[tested])
+    fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, test, n, span, rng)
+    z_fit, z = (encode_in_parts(model, data.pixels[rows], CHUNK) for rows in (fitted, tested))
     blocks = data.action[tested[:, None] + np.arange(span)].reshape(n, horizon, -1)
-    z_hat = imagine(model, z, blocks).astype(np.float64)
-    z_fit, z = z_fit.astype(np.float64), z.astype(np.float64)
+    z_fit, z, z_hat = (latents.double().numpy() for latents in (z_fit, z, imagine(model, z, blocks)))
     out = []
     for (name, unit), quantity in quantities.items():
         now, *later = (quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1))
@@ -145,18 +132,11 @@ def run(cfg: ProbeSlice, episodes: Path, split: Path, checkpoint: Path, out: Pat
     found = probe(model, data, *where, stream(cfg.seed, "probe"), cfg.frames)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed, "epoch": cfg.last_epoch}
     made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint)}
-    write_json(out, {**who, **made, "quantities": [_rounded(record) for record in found]})
+    # five significant digits: further ones depend on the machine
+    rounded = json.loads(json.dumps(found), parse_float=lambda digits: float(f"{float(digits):.5g}"))
+    write_json(out, {**who, **made, "quantities": rounded})
     return {
         f"{r['quantity']} ({r['unit']})": f"always the mean {r['mean']:.3g}, linear {r['linear']:.3g}, "
         f"kernel {r['kernel']:.3g}, imagined {r['ahead'][0]:.3g} after 1 step, {r['ahead'][-1]:.3g} after {cfg.horizon}"
         for r in found
     } | {"file": out}
-
-
-def _rounded(record: dict) -> dict:
-    """Five significant digits: further ones depend on the machine."""
-
-    def cut(value):
-        return [cut(v) for v in value] if isinstance(value, list) else float(f"{value:.5g}")
-
-    return {name: value if isinstance(value, str) else cut(value) for name, value in record.items()}

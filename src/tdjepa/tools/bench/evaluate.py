@@ -30,12 +30,9 @@ def run() -> dict:
     torch.set_num_threads(1)
     p = load("params.yaml", "desk")
     data = p.collect.two_room.model_copy(update={"episodes": COLLECTED, "image_size": SIZE})
-    change = {"plan_seeds": (7,), "episodes": EPISODES, "curve_epochs": (), "manifest": "test"}
-    changed = {
-        "collect": p.collect.model_copy(update={"two_room": data}),
-        "evaluate": p.evaluate.model_copy(update=change),
-    }
-    p = p.model_copy(update=changed)
+    protocol = {"plan_seeds": (7,), "episodes": EPISODES, "curve_epochs": (), "manifest": "test"}
+    changed = p.collect.model_copy(update={"two_room": data}), p.evaluate.model_copy(update=protocol)
+    p = p.model_copy(update=dict(zip(("collect", "evaluate"), changed, strict=True)))
     with tempfile.TemporaryDirectory() as name:
         folder, episodes, saved = Path(name), Path(name, "episodes.h5"), Path(name, "epoch.safetensors")
         collect.run(collect_slice(p, ENV), episodes)
@@ -65,10 +62,7 @@ def run() -> dict:
 def library_evaluation(cfg, model, episodes: Path, manifest: Path):
     """World.evaluate on the manifest's pairs, as a function that gives the success rate in percent."""
     cell, locked = cfg.cells[0], evaluation.Episodes(cfg, episodes, manifest)
-    mean, std = (
-        model.action_mean[:2].numpy(),
-        model.action_std[:2].numpy(),
-    )  # of single actions, as its policies want them
+    mean, std = model.action_mean[:2].numpy(), model.action_std[:2].numpy()  # of single actions, as its policies want
     z_score = SimpleNamespace(transform=lambda x: (x - mean) / std, inverse_transform=lambda x: x * std + mean)
     keys = {"_set_state": "state", "_set_goal_state": "goal_state"}
     restore = [{"method": method, "args": {key: {"value": key}}} for method, key in keys.items()]

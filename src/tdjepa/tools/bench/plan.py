@@ -2,8 +2,6 @@
 
 The library's side runs its own solver on our model through `LibraryModel.get_cost`, written as in its LeWM. Seconds of CPU
 time on one thread, encoding of both frames included; the share of the peak is that of our own operations.
-
-tdjepa bench plan --size desk|paper
 """
 
 import numpy as np
@@ -29,9 +27,8 @@ def run(size: str = "desk") -> dict:
     model = awake(build(p.model, "mrn", image_size, 2 * FRAMESKIP, seed=0))
     cell = evaluate_slice(p, "two_room", "tdjepa", p.train_seeds[0]).cells[0]
     search = cell.planner.model_copy(update={"candidates": CANDIDATES, "elites": ELITES, "horizon": HORIZON})
-    cell = cell.model_copy(
-        update={"solver": "cem", "cost": "l2", "w": 1.0, "refinements": REFINEMENTS, "planner": search}
-    )
+    searched = {"solver": "cem", "cost": "l2", "w": 1.0, "refinements": REFINEMENTS, "planner": search}
+    cell = cell.model_copy(update=searched)
     seen, goal = np.random.default_rng(0).integers(0, 256, (2, 1, image_size, image_size, 3), np.uint8)
     none, plans = np.zeros((0, 2 * FRAMESKIP), np.float32), {}
 

@@ -2,11 +2,7 @@
 
 Wall clock, median of five rounds, the start of the stream included. The library runs without workers, in this process; it
 unpacks all 40 rows that a window spans, we unpack the 8 that are used. A busy machine lowers all rates, so `load` is reported.
-
-What it means for the paper scale, with measured figures: docs/environments.md, "Storage".
-Four batches in flight need 617 MB (of memory_mb = 700), whatever the size of the file. 350 GB of raw frames become 12 GB
-(as Two-Room, 1/30) to 56 GB (as Reacher, 1/6), and 427 windows/s are 3400 reads/s and 17 to 83 MB/s: fine for an SSD or a
-page cache that holds the file, too much for one spinning disk.
+What the figures mean for the paper scale is in docs/environments.md, "Storage".
 """
 
 import os
@@ -51,19 +47,13 @@ def run() -> dict:
         by_workers = dict(zip(WORKERS, ours, strict=True))
         memory, cold = streamed(store, mine, 2), streamed(store, mine, 2, forget=path)
     spread = zip(WORKERS, np.min(rates, 0), np.max(rates, 0), strict=False)
-    measured = {
-        "workers": {str(n): round(rate, 1) for n, rate in by_workers.items()},
-        "spread": {str(n): [round(float(low), 1), round(float(high), 1)] for n, low, high in spread},
-        "cold_2_workers": round(cold["rate"], 1),
-        "cpu_ms_per_window": round(memory["cpu_ms"], 3),
-        "memory_mb": MEMORY,
-        "rss_before_mb": memory["before"],
-        "peak_rss_mb": memory["peak"],
-        "raw_bytes": card["raw_bytes"],
-        "bytes_on_disk": card["bytes"],
-        "seconds": {name: round(value, 1) for name, value in seconds.items()},
-        "load": round(os.getloadavg()[0], 1),
-    }
+    measured = {"workers": {str(n): round(rate, 1) for n, rate in by_workers.items()}}
+    measured["spread"] = {str(n): [round(float(low), 1), round(float(high), 1)] for n, low, high in spread}
+    measured |= {"cold_2_workers": round(cold["rate"], 1), "cpu_ms_per_window": round(memory["cpu_ms"], 3)}
+    measured |= {"memory_mb": MEMORY, "rss_before_mb": memory["before"], "peak_rss_mb": memory["peak"]}
+    measured |= {"raw_bytes": card["raw_bytes"], "bytes_on_disk": card["bytes"]}
+    measured |= {"seconds": {name: round(value, 1) for name, value in seconds.items()}}
+    measured["load"] = round(os.getloadavg()[0], 1)
     ratio = by_workers[2] / reference_rate
     return result("reader", ratio, by_workers[2], reference_rate, unit="windows/s", **measured)
 

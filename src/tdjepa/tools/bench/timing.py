@@ -10,25 +10,24 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 PEAK = 1024  # width of the square matrices whose product is the peak
+_forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 CPU_ATTENTION = {  # torch counts the kernels of GPUs only
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
-    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda g, q, k, v, *_, **__: (
-        sdpa_backward_flop_count(g, q, k, v)
-    ),
+    _forward: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
+    _backward: lambda g, q, k, v, *_, **__: sdpa_backward_flop_count(g, q, k, v),
 }
 
 
-def cpu_seconds(function: Callable[[], object]) -> float:
+def cpu_seconds(function: Callable[[], object], *args) -> float:
     begin = time.process_time()
-    function()
+    function(*args)
     return time.process_time() - begin
 
 
 def best(*sides: Callable[[], object], rounds: int = 12, warm_up: bool = True) -> list[float]:
     """Best CPU seconds of each side, measured in turn after one warm-up call each."""
-    for side in sides if warm_up else ():
-        side()
-    return [min(times) for times in zip(*([cpu_seconds(side) for side in sides] for _ in range(rounds)), strict=True)]
+    times = [[cpu_seconds(side) for side in sides] for _ in range(rounds + warm_up)]
+    return [min(of_side) for of_side in zip(*times[warm_up:], strict=True)]
 
 
 def rates(*sides: Callable[[], int], rounds: int) -> list[float]:

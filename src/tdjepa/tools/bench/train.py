@@ -1,7 +1,6 @@
 """One training step of tdjepa, ours against the plain way: the same weights, the same windows, one thread, in turn.
 
-    tdjepa bench train                 desk size, batch 32
-    tdjepa bench train --size paper    224 px and 18 M parameters, batch 2
+    tdjepa bench train [--size paper]      desk size, batch 32; paper: 224 px and 18 M parameters, batch 2
 
 Plain means: the library's HDF5Dataset in torch's DataLoader, frames as (N, 3, H, W) normalised beforehand, timm's ViT, which
 takes every token through every block, SIGReg as the formula, AdamW and clipping as torch gives them. Both sides take every
@@ -71,26 +70,20 @@ def run(size: str = "desk", file: Path = Path("params.yaml")) -> dict:
             losses[0, k] = step(*sides[0], cfg, torch.from_numpy(frames), torch.from_numpy(blocks), k)
 
         def reference(k):
-            items = next(loader)
+            items = next(loader)  # pixels (B, T, 3, H, W), action (B, T, block)
             with plain:
-                frames, blocks = items["pixels"], items["action"][:, :-1]  # (B, T, 3, H, W), (B, T-1, block)
-                losses[1, k] = step(*sides[1], cfg, frames, blocks, k)
+                losses[1, k] = step(*sides[1], cfg, items["pixels"], items["action"][:, :-1], k)
 
         gflop, product, times = operations(lambda: ours(0)) / 1e9, matmul(), []
         reference(0)
         for k in range(1, steps + 2):
             sides[1][0].load_state_dict(sides[0][0].state_dict())
-            times.append([cpu_seconds(lambda f=f, k=k: f(k)) for f in (ours, reference, lambda _: product())])
+            times.append([cpu_seconds(ours, k), cpu_seconds(reference, k), cpu_seconds(product)])
         a, b, of_product = np.min(times[1:], 0)
     gflops = peak(of_product) / 1e9
-    found = {
-        "loss": float(losses[0, -1]),
-        "reference_loss": float(losses[1, -1]),
-        "loss_difference": float(np.max(np.abs(losses[0] - losses[1]) / np.abs(losses[1]))),
-        "gflop": round(gflop, 3),
-        "peak_gflops": round(gflops, 1),
-        "share": round(gflop / a / gflops, 3),
-    }
+    found = {"loss": float(losses[0, -1]), "reference_loss": float(losses[1, -1])}
+    found["loss_difference"] = float(np.max(np.abs(losses[0] - losses[1]) / np.abs(losses[1])))
+    found |= {"gflop": round(gflop, 3), "peak_gflops": round(gflops, 1), "share": round(gflop / a / gflops, 3)}
     return faster("train", a, b, size=size, batch=batch, window=window, **found)
 
 
@@ -113,15 +106,10 @@ def timms(encoder: Encoder):
 
     ours = encoder.vit
     (width, channels, patch, _), cls = ours.patch_embed.proj.weight.shape, ours.cls_token is not None
-    shape = {
-        "img_size": round(ours.patches**0.5) * patch,
-        "patch_size": patch,
-        "in_chans": channels,
-        "embed_dim": width,
-    }
-    shape |= {"depth": len(ours.blocks), "num_heads": ours.blocks[0].attn.heads, "num_classes": 0}
+    image = {"img_size": round(ours.patches**0.5) * patch, "patch_size": patch, "in_chans": channels}
+    shape = {"embed_dim": width, "depth": len(ours.blocks), "num_heads": ours.blocks[0].attn.heads, "num_classes": 0}
     readout = {"class_token": cls, "global_pool": "token" if cls else ""}
-    vit = VisionTransformer(**shape, **readout, norm_layer=partial(torch.nn.LayerNorm, eps=NORM_EPS))
+    vit = VisionTransformer(**image, **shape, **readout, norm_layer=partial(torch.nn.LayerNorm, eps=NORM_EPS))
     vit.load_state_dict(ours.state_dict(keep_vars=True), strict=True, assign=True)  # shared, not copied
     return vit
 
@@ -150,8 +138,8 @@ class PlainWay:
 
     def rollout(self, z, c, first=None):
         """Step after step, each a prediction from the last `history` latents and their actions."""
-        latents, history = list(z.unbind(1)), self.model.predictor.history
+        latents = list(z.unbind(1))
         for end in range(z.shape[1], c.shape[1] + 1):
-            begin = max(0, end - history)
+            begin = max(0, end - self.model.predictor.history)
             latents.append(self.model.predict(torch.stack(latents[begin:], 1), c[:, begin:end])[:, -1])
         return torch.stack(latents[z.shape[1] :], 1)
