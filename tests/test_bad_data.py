@@ -10,7 +10,7 @@ import pytest
 from tdjepa.base import artefacts
 from tdjepa.cli import main
 from tdjepa.config.slices import train_slice
-from tdjepa.data.chunked import pack
+from tdjepa.data.store import pack
 
 
 @pytest.fixture(params=["plain", "packed"])

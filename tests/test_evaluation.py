@@ -94,7 +94,8 @@ def test_batch_order_and_workers_change_nothing(method, smoke, data, trained):
     def play(which):
         env = make("two_room")
         planner = evaluation.load_planners(cfg, saved(trained, method), env, locked)[0]
-        return evaluation.episode(cfg, locked, env, planner, locked.goal_frames(make("two_room")), 7, which)
+        policy = planner.policy(locked.goal_frames(make("two_room"))[which], 7, locked.entries[which])
+        return locked.play(env, policy, which, cfg.cells[0].planner.history)
 
     every = play(slice(0, n))
     with ThreadPoolExecutor(2) as pool:
@@ -132,16 +133,18 @@ def test_a_killed_evaluation_goes_on_where_it_stopped(smoke, data, trained, tmp_
     script = f"""
 import os, signal
 from pathlib import Path
-from tdjepa import evaluation, journal, params
-add = journal.Journal.add
+from tdjepa.base.journal import Journal
+from tdjepa.config.slices import EvaluateSlice
+from tdjepa.steps import evaluate as evaluation
+add = Journal.add
 def add_three(self, key, value):
     add(self, key, value)
     if len(self.done) == 3:
         self.file.write(b'{{"key": [0, 7')  # torn: the kill hits while the fourth is written
         self.file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
-journal.Journal.add = add_three
-cfg = params.EvaluateSlice.model_validate_json(Path({str(tmp_path / "slice.json")!r}).read_text())
+Journal.add = add_three
+cfg = EvaluateSlice.model_validate_json(Path({str(tmp_path / "slice.json")!r}).read_text())
 evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined/test.json")!r}),
     {{e: Path({str(trained / "lewm")!r}, f"epoch_0{{e}}.safetensors") for e in (1, 2)}},
     Path({str(tmp_path / "killed/r.parquet")!r}))
@@ -152,10 +155,10 @@ evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined
     assert [path.name for path in (tmp_path / "killed").iterdir()] == [".r.parquet.journal"]
 
     played = []
-    original = evaluation.episode
+    original = evaluation.Episodes.play
     for folder in ("killed", "whole"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(evaluation, "episode", lambda *a, f=folder: played.append(f) or original(*a))
+            patch.setattr(evaluation.Episodes, "play", lambda *a, f=folder: played.append(f) or original(*a))
             evaluate(smoke, data, trained, tmp_path / folder / "r.parquet", method="lewm")
     assert played.count("whole") - played.count("killed") == 3
     for name in ("r.parquet", "r.card.json"):
@@ -174,7 +177,8 @@ def test_a_journal_of_another_job_is_not_used(tmp_path):
 def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, trained, tmp_path):
     from tdjepa.evidence import rows
 
-    cells = ({"cost": "blend", "alpha": [0.0, 1.0]}, {"cost": ["d_psi", "l2"], "history": 3, "receding": 2})
+    three = {"cost": ["d_psi", "l2"], "history": 3, "receding": 2}
+    cells = {"ends": {"cost": "blend", "alpha": [0.0, 1.0]}, "three": three}
     sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
     table = evaluate(smoke, data, trained, tmp_path / "s.parquet", sweep="blend", sweeps={"blend": sweep})
     found = table.groupby(["cost", "alpha", "history"]).size()
@@ -197,7 +201,7 @@ def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, t
 
 @pytest.mark.parametrize(("solver", "refinements"), [("mppi", 2), ("gradient", 2)])
 def test_the_librarys_other_solvers_plan_too(smoke, data, trained, tmp_path, solver, refinements):
-    cells = ({"solver": solver, "refinements": refinements, "cost": "d_psi", "candidates": 8, "elites": 4},)
+    cells = {"x": {"solver": solver, "refinements": refinements, "cost": "d_psi", "candidates": 8, "elites": 4}}
     sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
     change = {"sweep": "blend", "sweeps": {"blend": sweep}, "episodes": 2}
     for name in ("a", "b"):

@@ -16,7 +16,6 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.records.released import Source
 from tdjepa.config.slices import FetchSlice
 from tdjepa.data import archive, convert
-from tdjepa.data.chunked import ChunkedStore
 from tdjepa.data.store import Store
 from tdjepa.steps import fetch as released
 
@@ -228,7 +227,7 @@ def test_one_word_chooses_the_source_and_another_mirror_makes_nothing_again(serv
     with clone.executed() as jobs:
         clone.snakemake("mine_all")
     assert jobs == {"fetch_two_room", "mine_two_room"}
-    got, given = ChunkedStore(clone.path / "data/smoke/episodes/two_room/episodes.h5"), Store(data / "episodes.h5")
+    got, given = Store(clone.path / "data/smoke/episodes/two_room/episodes.h5"), Store(data / "episodes.h5")
     assert np.array_equal(got.pixels[:], given.pixels)
     assert np.array_equal(got.state, given.state)
     clone.change("fetch.mirrors", [nowhere()])

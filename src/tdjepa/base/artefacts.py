@@ -37,13 +37,18 @@ def sha256(path: str | Path) -> str:
 
 
 @contextlib.contextmanager
-def publish(path: str | Path):
-    """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears."""
+def publish(path: str | Path, alone: bool = False):
+    """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears.
+
+    What killed writers left is removed: those of this machine, and of all machines for a job that knows it is `alone`.
+    """
     path = Path(path)
     here = f".{path.name}.{platform.node()[:40]}-"  # with the process, so that others can tell whether the writer lives
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_dead(path, here)
+        for left in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
+            if alone or _is_dead(left.name, here):
+                left.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(f".part{path.suffix}", f"{here}{os.getpid()}.", path.parent)
         os.close(handle)
     temporary = Path(name)
@@ -75,10 +80,8 @@ def explained(path: str | Path):
 
 
 def _full(path: str | Path) -> UserError:
-    return UserError(
-        f"{path}: no space left to write it (the disk or a quota is full); nothing was written under that name. "
-        "Free some space and rerun."
-    )
+    why = "no space left to write it (the disk or a quota is full); nothing was written under that name"
+    return UserError(f"{path}: {why}. Free some space and rerun.")
 
 
 def _is_full(error: Exception) -> bool:
@@ -93,30 +96,18 @@ def _umask() -> int:
     return mask
 
 
-def _remove_dead(path: Path, here: str) -> None:
-    """Remove temporaries of `path` whose writer was killed on this machine; others may still be at work."""
-    for leftover in path.parent.glob(f"{glob.escape(here)}*.part{path.suffix}"):
-        pid = leftover.name[len(here) :].split(".")[0]
-        if pid.isdecimal() and not _alive(int(pid)):
-            leftover.unlink(missing_ok=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+def _is_dead(temporary: str, here: str) -> bool:
+    """Whether a temporary file is of a process of this machine that is no more; others may still be at work."""
+    pid = temporary.removeprefix(here).split(".")[0]
+    if not temporary.startswith(here) or not pid.isdecimal():
         return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
     except (PermissionError, OverflowError):  # somebody else's; no number of a process
         pass
-    return True
-
-
-def remove_leftovers(path: str | Path) -> None:
-    """Remove what killed writers of `path` left, those on other machines too. Only for jobs that know they are alone."""
-    path = Path(path)
-    for leftover in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
-        with contextlib.suppress(OSError):  # whatever forbids this forbids the writing too, which says so
-            leftover.unlink(missing_ok=True)
+    return False
 
 
 def lock(file, taken: str) -> None:
@@ -127,6 +118,11 @@ def lock(file, taken: str) -> None:
         raise UserError(taken) from None
     except OSError:  # a file system without locks
         pass
+
+
+def write_parquet(path: str | Path, table) -> None:
+    with publish(path, alone=True) as temporary:
+        table.to_parquet(temporary, index=False)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -78,7 +78,7 @@ TOOLS = (
     Verb(
         "pack",
         "the same episodes in the other storage",
-        "tdjepa.data.chunked:pack",
+        "tdjepa.data.store:pack",
         (
             *(ENV, *SCALE, value("out", "new file", required=True)),
             Option("storage", "of the new file (default packed)", {"choices": STORAGES, "default": "packed"}),

@@ -16,8 +16,8 @@ import numpy as np
 
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
-from tdjepa.data import chunked
-from tdjepa.data.store import check_actions, own_column
+from tdjepa.data import store
+from tdjepa.data.store import check_actions, own_column, own_pixels
 
 MEMORY = 64 << 20  # bytes of frames held at a time
 EPISODE = ("episode_idx", "ep_idx")  # both spellings are among the four files
@@ -102,9 +102,7 @@ def open_released(path: Path, env: str) -> Released:
         with h5py.File(path, "r") as file:
             if not first_of(file, ("pixels",)):
                 raise UserError(f"{path}: no column pixels; {contents(file)}")
-            pixels = own_column(file, "pixels", path)
-            if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3 or not pixels.size:
-                raise UserError(f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3)")
+            pixels = own_pixels(file, path)
             columns = {}
             for ours, column in COLUMNS[env].items():
                 parts = [(first_of(file, part.names), part) for part in column.parts]
@@ -189,12 +187,12 @@ def convert(
             columns = {name: (row.shape[1:], row.dtype) for name, row in first.items()}
             columns |= {"pixels": ((side, side, 3), "u1"), "action": (action.shape[1:], "f4")}
             columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
-            with chunked.CREATE[storage](out, lengths, columns) as ours, progress(rows, "convert", "frames") as bar:
+            with store.create(out, lengths, columns, storage) as ours, progress(rows, "convert", "frames") as bar:
                 ours["action"][:] = action
                 ours["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
                 ours["step_idx"][:] = np.arange(rows) - np.repeat(np.cumsum(lengths) - lengths, lengths)
                 for block in blocks(theirs["pixels"], rows):
-                    chunked.put(ours, block.start, resized(theirs["pixels"][block], side))
+                    store.put(ours, block.start, resized(theirs["pixels"][block], side))
                     for name in first.keys() - {"action"}:
                         ours[name][block] = read(theirs, found.columns[name], block)
                     bar.update(block.stop - block.start)
@@ -206,10 +204,9 @@ def convert(
 def check_room(out: Path, rows: int, side: int) -> None:
     needed, free = rows * side * side * 3, shutil.disk_usage(Path(out).parent).free
     if needed > free:
-        raise UserError(
-            f"{out.parent}: {rows} frames of {side} px are {needed / 1e9:.0f} GB, {free / 1e9:.0f} GB are free; "
-            "collect.storage: packed, a smaller image size or fewer episodes need less"
-        )
+        found = f"{rows} frames of {side} px are {needed / 1e9:.0f} GB, {free / 1e9:.0f} GB are free"
+        advice = "collect.storage: packed, a smaller image size or fewer episodes need less"
+        raise UserError(f"{out.parent}: {found}; {advice}")
 
 
 def blocks(pixels: h5py.Dataset, rows: int):

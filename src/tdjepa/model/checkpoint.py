@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.base.artefacts import publish, remove_leftovers, verified, write_card
+from tdjepa.base.artefacts import publish, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
 from tdjepa.config.slices import TrainSlice
@@ -15,40 +15,23 @@ KEY = "tdjepa"  # ONE metadata key: safetensors writes several in random order, 
 
 
 def save(
-    path: Path,
-    model: WorldModel,
-    cfg: TrainSlice,
-    image_size: int,
-    epoch: int,
-    inputs: dict[str, Path],
-    verb: str = "train",
-    **facts,
+    path: Path, model: WorldModel, cfg: TrainSlice, image_size: int, epoch: int, inputs: dict, verb="train", **facts
 ) -> dict:
     """Write the checkpoint and its card (with the `facts` on it); returns the card."""
     from safetensors.torch import save_file
 
-    remove_leftovers(path)
-    about = {
-        "train": cfg.model_dump(mode="json"),
-        "image_size": image_size,
-        "block": len(model.action_mean),
-        "epoch": epoch,
-    }
+    params = cfg.model_dump(mode="json")
+    about = {"train": params, "image_size": image_size, "block": len(model.action_mean), "epoch": epoch}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with publish(path) as temporary:
+    with publish(path, alone=True) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about, sort_keys=True)})
-    return write_card(path, verb, cfg.model_dump(mode="json"), inputs, epoch=epoch, parameters=count(model), **facts)
+    return write_card(path, verb, params, inputs, epoch=epoch, parameters=count(model), **facts)
 
 
 def of(cfg, epoch: int, method: str | None = None) -> dict[str, object]:
     """What the checkpoint of this epoch must say of itself, to be that of a slice (or of another method's training)."""
-    return {
-        "scale": cfg.scale,
-        "env": cfg.env,
-        "method_name": method or cfg.method_name,
-        "seed": cfg.seed,
-        "epoch": epoch,
-    }
+    method = method or cfg.method_name
+    return {"scale": cfg.scale, "env": cfg.env, "method_name": method, "seed": cfg.seed, "epoch": epoch}
 
 
 def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:
@@ -63,9 +46,8 @@ def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[
     except (SafetensorError, ValueError) as error:
         raise UserError(f"{path}: not a safetensors file ({error}); delete it and train again") from None
     if not isinstance(about, dict) or not {"train", "image_size", "block", "epoch"} <= set(about):
-        raise UserError(
-            f"{path}: says nothing about its training, so it is not one of ours; use a checkpoint of `tdjepa train`"
-        )
+        why = "says nothing about its training, so it is not one of ours"
+        raise UserError(f"{path}: {why}; use a checkpoint of `tdjepa train`")
     cfg = parse(TrainSlice, about["train"], str(path))
     for key, wanted in expect.items():
         found = about["epoch"] if key == "epoch" else getattr(cfg, key)
@@ -81,9 +63,8 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
     wanted, found = set(model.state_dict()), set(tensors)
     if wanted != found:
         odd = sorted(wanted ^ found)[0]
-        raise UserError(
-            f"{path}: {'lacks' if odd in wanted else 'has the unknown'} tensor {odd}; it is not a checkpoint of this version"
-        )
+        what = "lacks" if odd in wanted else "has the unknown"
+        raise UserError(f"{path}: {what} tensor {odd}; it is not a checkpoint of this version")
     for name, tensor in model.state_dict().items():
         if tensor.shape != tensors[name].shape:
             found, expected = tuple(tensors[name].shape), tuple(tensor.shape)
@@ -98,11 +79,10 @@ def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict
     A head of another kind than the checkpoint's stays fresh; everything else must be there and fit.
     """
     who, before = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues
-    if before is None and initial is not None:
-        raise UserError(
-            f"{who}: --initial {initial}: the method continues no other (methods.{cfg.method_name}); drop it"
-        )
     if before is None:
+        if initial is not None:
+            why = f"the method continues no other (methods.{cfg.method_name})"
+            raise UserError(f"{who}: --initial {initial}: {why}; drop it")
         return {}
     if initial is None:
         raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")

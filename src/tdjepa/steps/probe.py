@@ -18,7 +18,6 @@ from tdjepa.base.artefacts import sha256_of_input, write_json
 from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import ProbeSlice
-from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 from tdjepa.mining import split
 from tdjepa.model import checkpoint
@@ -153,7 +152,7 @@ def probe(
 
 def run(cfg: ProbeSlice, episodes: Path, split_file: Path, checkpoint_file: Path, out: Path) -> dict:
     """Probe one checkpoint on the test part; the errors into `out` (JSON)."""
-    data = open_store(episodes)
+    data = Store(episodes)
     model, _ = checkpoint.load(checkpoint_file, checkpoint.of(cfg, cfg.last_epoch))
     parts = {name: np.asarray(part) for name, part in split.read(split_file, data.episodes).items()}
     rng = stream(cfg.seed, "probe")

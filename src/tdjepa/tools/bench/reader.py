@@ -19,7 +19,8 @@ import numpy as np
 from tdjepa.base import torchvision_shim
 from tdjepa.config.records.data import TwoRoomData
 from tdjepa.config.slices import CollectSlice
-from tdjepa.data.chunked import ChunkedStore, pack, window_stream
+from tdjepa.data.reader import window_stream
+from tdjepa.data.store import Store, pack
 from tdjepa.mining import windows
 from tdjepa.steps import collect
 from tdjepa.tools.bench.timing import result
@@ -47,7 +48,7 @@ def run() -> dict:
             raise AssertionError(f"only {card['raw_bytes']} bytes of frames, {RAW} are needed: more episodes")
         raw.unlink()
         library = HDF5Dataset(path=path, frameskip=FRAMESKIP, num_steps=WINDOW, keys_to_load=["pixels", "action"])
-        store = ChunkedStore(path)
+        store = Store(path)
         first = windows.starts(store.length, store.offset, np.arange(store.episodes), WINDOW, FRAMESKIP)
         rng = np.random.default_rng(0)
         mine, theirs = rng.permutation(first), rng.permutation(len(library))[:ITEMS]
@@ -86,7 +87,7 @@ def run() -> dict:
     )
 
 
-def streamed(store: ChunkedStore, order: np.ndarray, workers: int, forget: Path | None = None) -> dict:
+def streamed(store: Store, order: np.ndarray, workers: int, forget: Path | None = None) -> dict:
     """Wall-clock rate, CPU time and resident memory of BATCHES batches; `forget` drops the file from the page cache first."""
     if forget is not None and hasattr(os, "posix_fadvise"):
         with open(forget, "rb") as file:
