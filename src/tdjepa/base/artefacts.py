@@ -20,6 +20,8 @@ from pathlib import Path
 from tdjepa import __version__
 from tdjepa.base.errors import UserError
 
+MISSING = "{}: no such file; run the step that makes it (snakemake -n shows which)"
+
 
 def canonical(value) -> str:
     """The one JSON spelling of a value: sorted keys, no spaces; what is hashed and what Snakemake compares."""
@@ -57,7 +59,9 @@ def publish(path: str | Path, alone: bool = False):
         with explained(path):
             with open(temporary, "rb") as f:
                 os.fsync(f.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
             os.replace(temporary, path)
     except Exception as error:
         if not _is_full(error):
@@ -88,12 +92,6 @@ def _is_full(error: Exception) -> bool:
     """Whether the disk, a quota or a size limit is exhausted. HDF5 and safetensors pass the reason on as text only."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _is_dead(temporary: str, here: str) -> bool:
@@ -138,15 +136,11 @@ def read_json(path: str | Path):
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise _missing(path) from None
+        raise UserError(MISSING.format(path)) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); delete it and rerun the step that makes it") from None
-
-
-def _missing(path: str | Path) -> UserError:
-    return UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)")
 
 
 def card_path(path: str | Path) -> Path:
@@ -155,17 +149,9 @@ def card_path(path: str | Path) -> Path:
 
 def write_card(path: str | Path, verb: str, params: dict, inputs: dict[str, str | Path] | None = None, **facts) -> dict:
     """Write the card of a finished file. `inputs` are files; only their content (sha256) goes into the card, no paths."""
-    card = {
-        "file": Path(path).name,
-        "sha256": sha256(path),
-        "bytes": os.path.getsize(path),
-        "verb": verb,
-        "version": __version__,
-        "params": params,
-        "inputs": {name: sha256_of_input(p) for name, p in (inputs or {}).items()},
-        "machine": fingerprint(),
-        **facts,
-    }
+    card = {"file": Path(path).name, "sha256": sha256(path), "bytes": os.path.getsize(path), "params": params}
+    card |= {"verb": verb, "version": __version__, "machine": fingerprint(), **facts}
+    card["inputs"] = {name: sha256_of_input(p) for name, p in (inputs or {}).items()}
     write_json(card_path(path), card)
     return card
 
@@ -187,7 +173,7 @@ def verified(path: str | Path) -> dict:
     """The card of a file whose content is what the card says; a clear error otherwise."""
     path, card_file = Path(path), card_path(path)
     if not path.exists():
-        raise _missing(path)
+        raise UserError(MISSING.format(path))
     if not card_file.exists():
         why = f"its card {card_file.name} is missing, so nothing says that the file is whole"
         raise UserError(f"{path}: {why}; rerun the step that makes it")

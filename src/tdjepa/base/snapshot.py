@@ -73,10 +73,8 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
         return Position(lock=held)
     model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
     moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimiser."):
-            _, number, moment = name.split(".")
-            moments.setdefault(int(number), {})[moment] = tensor
+    for kind, number, moment in (name.split(".") for name in tensors if name.startswith("optimiser.")):
+        moments.setdefault(int(number), {})[moment] = tensors[f"{kind}.{number}.{moment}"]
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
     return Position(about["step"], about["sums"], about["curve"], about["health"], held)
 

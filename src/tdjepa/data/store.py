@@ -27,8 +27,9 @@ Columns = dict[str, tuple[tuple[int, ...], str]]  # name -> shape of a row, dtyp
 
 
 def create(path: str | Path, lengths: np.ndarray, columns: Columns, storage: str = "plain") -> h5py.File:
-    """A new file with room for sum(lengths) rows of each column, "plain" or "packed"; byte-reproducible."""
-    rows, names = int(lengths.sum()), sorted(columns, key=ORDER.index)
+    """A new file with room for sum(lengths) rows of each column, and the numbers of episodes and steps; byte-reproducible."""
+    columns = columns | {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
+    rows, names, offset = int(lengths.sum()), sorted(columns, key=ORDER.index), np.cumsum(lengths) - lengths
     packed = "pixels" if storage == "packed" else None
     if packed:
         names = [*names[1:], packed]  # nobody knows how much room they take
@@ -36,7 +37,7 @@ def create(path: str | Path, lengths: np.ndarray, columns: Columns, storage: str
     reserve(path, rows * sum(size for name, size in sizes.items() if name != packed))
     file = h5py.File(path, "w", libver="latest", track_order=False)
     file.create_dataset("ep_len", data=lengths.astype(np.int32), track_times=False)
-    file.create_dataset("ep_offset", data=(np.cumsum(lengths) - lengths).astype(np.int64), track_times=False)
+    file.create_dataset("ep_offset", data=offset.astype(np.int64), track_times=False)
     for name in names:
         shape, dtype = columns[name]
         layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -48,6 +49,8 @@ def create(path: str | Path, lengths: np.ndarray, columns: Columns, storage: str
         layout.set_obj_track_times(False)
         space = h5py.h5s.create_simple((rows, *shape))
         h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, layout)
+    file["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
+    file["step_idx"][:] = np.arange(rows) - np.repeat(offset, lengths)
     return file
 
 

@@ -15,13 +15,13 @@ KEY = "tdjepa"  # ONE metadata key: safetensors writes several in random order, 
 
 
 def save(
-    path: Path, model: WorldModel, cfg: TrainSlice, image_size: int, epoch: int, inputs: dict, verb="train", **facts
+    path: Path, model: WorldModel, cfg: TrainSlice, size: int, epoch: int, inputs: dict, verb: str = "train", **facts
 ) -> dict:
     """Write the checkpoint and its card (with the `facts` on it); returns the card."""
     from safetensors.torch import save_file
 
     params = cfg.model_dump(mode="json")
-    about = {"train": params, "image_size": image_size, "block": len(model.action_mean), "epoch": epoch}
+    about = {"train": params, "image_size": size, "block": len(model.action_mean), "epoch": epoch}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with publish(path, alone=True) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about, sort_keys=True)})

@@ -71,8 +71,8 @@ def run_import(
     if env != cfg.env:
         raise UserError(f"--env {cfg.env}: {weights} is {release}, a model of {env}; give --env {env} and its episodes")
     if cfg.method.head != "none":
-        why = f"has the head {cfg.method.head!r}, but released checkpoints have none; use lewm"
-        raise UserError(f"--method {cfg.method_name}: {why}")
+        why = f"has the head {cfg.method.head!r}, but released checkpoints have none"
+        raise UserError(f"--method {cfg.method_name}: {why}; use lewm")
     shape, image_size, block = read_config(read_json(config_file), cfg.model, config_file)
     cfg = cfg.model_copy(update={"model": shape})
     model = build(shape, "none", image_size, block, cfg.seed)
@@ -103,8 +103,9 @@ def locate(source: Path, config: Path | None) -> tuple[Path, Path]:
         found = sorted(path for pattern in ("*.pt", "*.safetensors") for path in source.glob(pattern))
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            expected = "one .pt or .safetensors file is expected there"
-            raise UserError(f"--from {source}: {expected}, found {names}; name the file")
+            raise UserError(
+                f"--from {source}: one .pt or .safetensors file is expected there, found {names}; name the file"
+            )
         source = found[0]
     config = config or source.with_name("config.json")
     for path in (source, config):

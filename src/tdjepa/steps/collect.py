@@ -35,13 +35,10 @@ def write(path: Path, env: Env, demos: Demonstrations, size: int, storage: str =
     state, action = (demos.state.shape[1:], demos.state.dtype), (demos.action.shape[1:], demos.action.dtype)
     columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
     columns |= {"proprio": state, "goal_state": state}  # the library's names
-    columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
     with store.create(path, length, columns, storage) as file, progress(rows, f"collect {env.name}", "frames") as bar:
         file["action"][:] = demos.action
         file["state"][:] = file["proprio"][:] = demos.state
         file["goal_state"][:] = np.repeat(demos.goal, length, axis=0)
-        file["episode_idx"][:] = np.repeat(np.arange(len(length)), length)
-        file["step_idx"][:] = np.concatenate([np.arange(n) for n in length])
         for i in range(0, rows, CHUNK):
             env.restore(demos.state[i : i + CHUNK])
             frames = env.render(size)

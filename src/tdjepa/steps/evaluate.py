@@ -69,7 +69,7 @@ def run(
     cfg: EvaluateSlice,
     episodes: Path,
     manifest_file: Path,
-    checkpoints: dict[int, Path],
+    saved: dict[int, Path],
     out: Path,
     times: Path | None = None,
 ) -> pd.DataFrame:
@@ -78,9 +78,9 @@ def run(
     Seconds of each plan go to `times` (default: beside `out`): rows stay the same from run to run, times do not.
     """
     locked, env = Episodes(cfg, episodes, manifest_file), make(cfg.env)
-    planners = load_planners(cfg, checkpoints, env, locked)
+    planners = load_planners(cfg, saved, env, locked)
     goal_frames = locked.goal_frames(env)
-    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": checkpoints[e] for e in epochs(cfg)}}
+    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": saved[e] for e in epochs(cfg)}}
     job = {"params": hash_of(cfg.model_dump(mode="json")), "code": version(cfg.env), "machine": fingerprint()}
     job["inputs"] = {name: sha256_of_input(path) for name, path in inputs.items()}
     journal = Journal(out.with_name(f".{out.name}.journal"), job)
@@ -101,7 +101,7 @@ def run(
             outcome = {name: np.concatenate([o[name] for o in done]) for name in done[0] if name != "plan_seconds"}
             key = {"method": cfg.method_name, "train_seed": cfg.seed, "epoch": cell.epoch, "solver": cell.solver}
             key |= {"cost": cell.cost, "w": cell.w, "plan_seed": plan_seed}
-            tables.append(rows(cfg, locked, key, outcome, sha256_of_input(checkpoints[cell.epoch]), cell))
+            tables.append(rows(cfg, locked, key, outcome, sha256_of_input(saved[cell.epoch]), cell))
             for (episode, start), o in zip(locked.entries, done, strict=True):
                 where = {"cell": c, "plan_seed": plan_seed, "episode": episode, "start": start}
                 seconds += [{**where, "plan": i, "seconds": round(t, 6)} for i, t in enumerate(o["plan_seconds"][0])]
@@ -112,9 +112,7 @@ def run(
     return table
 
 
-def load_planners(
-    cfg: EvaluateSlice, checkpoints: dict[int, Path], env: Env, locked: Episodes
-) -> list[mpc.LatentPlanner]:
+def load_planners(cfg: EvaluateSlice, saved: dict[int, Path], env: Env, locked: Episodes) -> list[mpc.LatentPlanner]:
     """One planner per cell; whatever cannot be planned with is an error here, before anything runs."""
     from tdjepa.base.device import pick_device
     from tdjepa.model import checkpoint
@@ -123,7 +121,7 @@ def load_planners(
     device, data = pick_device(cfg.evaluate.device, "evaluate.device"), locked.data
     models = {}
     for epoch in epochs(cfg):
-        source = checkpoints[epoch]
+        source = saved[epoch]
         models[epoch], about = checkpoint.load(source, checkpoint.of(cfg, epoch), device)
         if (size := about["image_size"]) != data.image_size:
             raise UserError(f"{source}: was trained on {size}-px frames, but {data.path} has {data.image_size} px")
@@ -131,7 +129,7 @@ def load_planners(
             found, expected = about["block"], f"{cfg.frameskip} x {env.action_dim}"
             raise UserError(f"{source}: was trained on action blocks of {found} numbers, expected {expected}")
     for cell in cfg.cells:
-        model, source, history = models[cell.epoch], str(checkpoints[cell.epoch]), cell.planner.history
+        model, source, history = models[cell.epoch], str(saved[cell.epoch]), cell.planner.history
         costs.refuse(cell, model, env, source)
         if history > model.predictor.history:
             raise UserError(f"{source}: sees {model.predictor.history} frames, but planner.history = {history}")

@@ -7,8 +7,6 @@ nothing else: a run that was killed goes on (snapshot.py) and gives the same byt
 and one line of curve.csv; they appear together when the last epoch is done, until then they wait in `<out>/.running`.
 """
 
-import csv
-import io
 import math
 import time
 from pathlib import Path
@@ -34,11 +32,11 @@ from tdjepa.model.world_model import build
 from tdjepa.objective.methods import objective
 from tdjepa.steps.health import check_health, latent_health
 
-DEFAULT_RUNTIME = Runtime()
+USUAL = Runtime()
 
 
 def run(
-    cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime=DEFAULT_RUNTIME, initial: Path | None = None
+    cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = USUAL, initial: Path | None = None
 ) -> dict:
     """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line.
 
@@ -129,8 +127,5 @@ def learning_rate(train: Train, step: int, total: int) -> float:
 
 def write_curve(path: Path, curve: list[dict]) -> None:
     """One line per epoch; no wall-clock times, so that the file is byte-equal from run to run."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(curve[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: v if isinstance(v, int) else f"{v:.6g}" for k, v in line.items()} for line in curve)
-    write_text(path, text.getvalue())
+    lines = ([str(v) if isinstance(v, int) else f"{v:.6g}" for v in line.values()] for line in curve)
+    write_text(path, "".join(",".join(line) + "\n" for line in (curve[0], *lines)))
