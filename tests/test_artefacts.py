@@ -32,10 +32,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path):
 def test_a_full_disk_is_a_clear_error_and_keeps_the_old_file(tmp_path):
     target = tmp_path / "x.txt"
     artefacts.write_text(target, "old")
-    with (
-        pytest.raises(UserError, match=r"x\.txt: no space left to write it .*; nothing was written"),
-        artefacts.publish(target),
-    ):
+    why = r"x\.txt: no space left to write it .*; nothing was written"
+    with pytest.raises(UserError, match=why), artefacts.publish(target):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert target.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1

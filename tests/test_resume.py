@@ -202,9 +202,7 @@ def test_told_to_stop_outside_the_steps(job, undisturbed, tmp_path, status_of, m
     argv = command_line(job, tmp_path)
     status, said = status_of(told_to_stop_in, module.__name__, name, sent, argv)
     assert status == expected, said
-    assert (
-        "tdjepa: stopped; nothing half-written is left, the same command starts again, or goes on where it was" in said
-    )
+    assert "tdjepa: stopped; nothing half-written is left, the same command starts again, or goes on where" in said
     assert not [path for path in tmp_path.rglob("*") if ".part" in path.name]
     assert cli.main(argv) == 0
     assert contents(tmp_path) == undisturbed

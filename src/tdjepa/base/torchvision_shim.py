@@ -5,6 +5,7 @@ the import fails while it registers shapes for two operators that then do not ex
 torchvision but call neither operator, so declaring their signatures is enough.
 """
 
+import importlib
 import importlib.util
 import sys
 
@@ -17,8 +18,7 @@ def ensure() -> None:
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
         return
     try:
-        import torchvision  # noqa: F401
-
+        importlib.import_module("torchvision")
         return
     except RuntimeError as error:
         if "torchvision::" not in str(error):
@@ -31,4 +31,4 @@ def ensure() -> None:
     for operator in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, operator):
             _library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401
+    importlib.import_module("torchvision")

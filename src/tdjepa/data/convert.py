@@ -81,11 +81,6 @@ class Released:
     lengths: np.ndarray  # (E,)
     frame: tuple[int, ...]  # (H, W, 3)
 
-    @property
-    def names(self) -> dict[str, list[str]]:
-        """ours -> theirs, in words"""
-        return {ours: [part.word.format(name) for name, part in parts] for ours, parts in self.columns.items()}
-
 
 def open_released(path: Path, env: str) -> Released:
     """Find our columns and the episodes in a released file; UserError in one line if they are not there."""

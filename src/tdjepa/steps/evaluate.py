@@ -52,9 +52,6 @@ class Episodes:
         self.starts = self.data.state[self.first]
         self.goals = self.data.state[self.data.row(self.entries[:, 0], self.entries[:, 1] + cfg.goal_offset)]
 
-    def logged_actions(self, i: int, n: int) -> np.ndarray:
-        return np.nan_to_num(self.data.action[self.first[i] : self.first[i] + n])
-
     def goal_frames(self, env: Env) -> np.ndarray:
         env.restore(self.goals)
         return env.render(self.data.image_size)
@@ -166,7 +163,8 @@ def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Pat
             return rng.uniform(env.action_low, env.action_high, shape).astype(np.float32)
         actions = np.zeros(shape)
         if name == "replay":
-            actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = locked.logged_actions(i, cfg.goal_offset)
+            logged = locked.data.action[locked.first[i] : locked.first[i] + cfg.goal_offset]
+            actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = np.nan_to_num(logged)
         return actions
 
     tables = []

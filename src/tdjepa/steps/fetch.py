@@ -49,7 +49,8 @@ def run(
             action = convert(found, temporary, cfg.image_size, cfg.episodes, cfg.storage)
         # without the mirrors: the same file from elsewhere is the same data, and its card is the same
         params = cfg.model_dump(mode="json", exclude={"env": True, "goal_offset": True, "source": {"mirrors"}})
-        facts = {"released": {"sha256": digest, "bytes": packed.stat().st_size}, "columns": found.names}
+        words = {ours: [part.word.format(name) for name, part in parts] for ours, parts in found.columns.items()}
+        facts = {"released": {"sha256": digest, "bytes": packed.stat().st_size}, "columns": words}
         facts |= {"checksum": "known before" if source.sha256 else "trusted at first use"}
         facts |= {"env": cfg.env, "storage": cfg.storage, **statistics(found.lengths[: cfg.episodes], action)}
         made = write_card(out, "fetch", params, **facts, **measured(cfg.env, out, cfg.goal_offset))
