@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.base.errors import UserError
-from tdjepa.data.chunked import open_store
+from tdjepa.data.store import Store
 from tdjepa.evidence import rows
 
 
@@ -17,7 +17,7 @@ def read_rows(path: Path) -> None:
 
 def use_episodes(path: Path) -> None:
     """Open an episodes file and take from it what training and evaluation take."""
-    data = open_store(path)
+    data = Store(path)
     data.row(np.arange(data.episodes), data.length - 1)
     data.action_statistics(np.arange(data.episodes))
     for row in range(len(data.pixels)):

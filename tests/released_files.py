@@ -23,7 +23,7 @@ HASTY = Patience(timeout=10, retries=3, pause=0)
 class Mirror:
     """What a server on localhost does with each request; the defaults are a good server."""
 
-    def __init__(self, body=BODY):
+    def __init__(self, body=BODY, **changes):
         self.body, self.etag, self.ranges = body, '"one"', True
         self.cuts = []  # how many bytes of the answer to each request are sent before the connection breaks
         self.announce = None  # Content-Length, if it is to be a lie
@@ -32,6 +32,7 @@ class Mirror:
         self.asked = []  # (path, Range) of every request
         self.before = lambda mirror: None  # called at every request
         self.silent = set()  # numbers of the requests that get no answer at all
+        vars(self).update(changes)
 
     @property
     def ranged(self):
@@ -46,34 +47,29 @@ class Handler(BaseHTTPRequestHandler):
         if len(mirror.asked) in mirror.silent:
             return
         if mirror.status:
-            self.send_response(mirror.status)
-            self.send_header("Location", mirror.location or "")
-            self.end_headers()
+            self.head(mirror.status, Location=mirror.location or "")
             return
         start, total = 0, len(mirror.body)
         if self.headers["Range"] and mirror.ranges and self.headers["If-Range"] in (None, mirror.etag):
             start = int(re.fullmatch(r"bytes=(\d+)-", self.headers["Range"])[1])
-        self.answer(mirror, start, total)
-
-    def answer(self, mirror, start, total):
         if start >= total:
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{total}")
-            self.end_headers()
+            self.head(416, **{"Content-Range": f"bytes */{total}"})
             return
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
-        if mirror.etag:
-            self.send_header("ETag", mirror.etag)
-        self.send_header("Content-Length", str(mirror.announce or total - start))
-        self.end_headers()
+        part = {"Content-Range": f"bytes {start}-{total - 1}/{total}"} if start else {}
+        length = {"Content-Length": str(mirror.announce or total - start)}
+        self.head(206 if start else 200, ETag=mirror.etag, **part, **length)
         body = mirror.body[start:][: mirror.cuts.pop(0) if mirror.cuts else None]
         with contextlib.suppress(OSError):  # the client may go first
             if mirror.stop_at:
                 self.wfile.write(body[: mirror.stop_at])
                 mirror.stopped.wait(60)
             self.wfile.write(body[mirror.stop_at or 0 :])
+
+    def head(self, status, **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def log_message(self, *_):
         pass

@@ -32,10 +32,8 @@ def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path):
 def test_a_full_disk_is_a_clear_error_and_keeps_the_old_file(tmp_path):
     target = tmp_path / "x.txt"
     artefacts.write_text(target, "old")
-    with (
-        pytest.raises(UserError, match=r"x\.txt: no space left to write it .*; nothing was written"),
-        artefacts.publish(target),
-    ):
+    why = r"x\.txt: no space left to write it .*; nothing was written"
+    with pytest.raises(UserError, match=why), artefacts.publish(target):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert target.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
@@ -91,8 +89,13 @@ with publish(sys.argv[1]) as temporary:
     writer.wait(60)
     assert not target.exists()
     assert len(list(tmp_path.iterdir())) == 1  # a hidden temporary
-    artefacts.remove_leftovers(target)
-    assert not list(tmp_path.iterdir())
+    artefacts.write_text(target, "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["big.bin"]
+    (tmp_path / ".big.bin.elsewhere-1.x.part.bin").touch()  # of another machine, where the writer may still be at work
+    for alone, left in ((False, 2), (True, 1)):
+        with artefacts.publish(target, alone) as temporary:
+            temporary.touch()
+        assert len(list(tmp_path.iterdir())) == left
 
 
 def test_cards_notice_a_changed_file(tmp_path):

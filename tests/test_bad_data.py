@@ -10,7 +10,7 @@ import pytest
 from tdjepa.base import artefacts
 from tdjepa.cli import main
 from tdjepa.config.slices import train_slice
-from tdjepa.data.chunked import pack
+from tdjepa.data.store import pack
 
 
 @pytest.fixture(params=["plain", "packed"])
@@ -54,15 +54,11 @@ def test_an_action_that_is_no_number_inside_an_episode(smoke, folder, capsys, va
     assert f"episodes.h5: {why} action inside episode 3 (step 2); " in refused(smoke, folder, capsys)
 
 
-def test_an_empty_part(smoke, folder, capsys):
-    parts = json.loads((folder / "split.json").read_text())
-    (folder / "split.json").write_text(json.dumps(parts | {"train": []}))
-    assert "split.json: the train part is empty" in refused(smoke, folder, capsys)
-
-
-def test_a_window_longer_than_every_episode(smoke, folder, capsys):
+def test_a_window_longer_than_every_episode_and_an_empty_part(smoke, folder, capsys):
     said = refused(smoke, folder, capsys, window=40)
     assert "a window of 40 frames spans 196 rows, but the longest training episode has 61" in said
+    artefacts.write_json(folder / "split.json", artefacts.read_json(folder / "split.json") | {"train": []})
+    assert "split.json: the train part is empty" in refused(smoke, folder, capsys)
 
 
 def test_a_file_that_is_cut_off(smoke, folder, capsys):

@@ -36,7 +36,6 @@ from tdjepa.config.load import load, resolve_every_scale
 from tdjepa.config.schema import schema
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data import store
-from tdjepa.data.chunked import create_chunked
 from tdjepa.evidence import rows
 from tdjepa.mining import manifest, split
 from tdjepa_workflow import files as phases
@@ -356,9 +355,8 @@ def episodes_file(request, tmp_path_factory):
     """Two small episodes in either storage."""
     path = tmp_path_factory.mktemp("episodes") / f"{request.param}.h5"
     columns = {"pixels": ((16, 16, 3), "u1"), "action": ((2,), "f4"), "state": ((3,), "f4")}
-    create = {"plain": store.create, "packed": create_chunked}[request.param]
     rng = stream(1, "episodes")
-    with create(path, np.array([4, 3]), columns) as file:
+    with store.create(path, np.array([4, 3]), columns, request.param) as file:
         for name in columns:
             file[name][:] = rng.integers(0, 255, file[name].shape)
     return path

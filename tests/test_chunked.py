@@ -18,9 +18,10 @@ from tdjepa.base import artefacts
 from tdjepa.base.errors import UserError
 from tdjepa.cli import main
 from tdjepa.config.slices import collect_slice, diagnose_slice, evaluate_slice, mine_slice
-from tdjepa.data import chunked
-from tdjepa.data.chunked import ChunkedStore, create_chunked, open_store, pack, window_stream
-from tdjepa.data.store import Store
+from tdjepa.data import store as stores
+from tdjepa.data.chunked import Frames
+from tdjepa.data.reader import window_stream
+from tdjepa.data.store import Store, create, pack
 from tdjepa.mining import windows
 from tdjepa.steps import collect, mine
 from tdjepa.steps import diagnose as diagnosis
@@ -63,7 +64,7 @@ def stream(store, order, workers, memory_mb=4.0):
 
 
 def damage(path, row):
-    begin, size = ChunkedStore(path).pixels._begin[row], ChunkedStore(path).pixels._size[row]
+    begin, size = Store(path).pixels._begin[row], Store(path).pixels._size[row]
     with open(path, "r+b") as file:
         file.seek(begin + size // 2)
         byte = file.read(1)[0]
@@ -72,9 +73,9 @@ def damage(path, row):
 
 
 def test_a_packed_store_answers_like_the_mapped_one(plain, packed):
-    store = open_store(packed)
-    assert isinstance(store, ChunkedStore)
-    assert type(open_store(plain.path)) is Store
+    store = Store(packed)
+    assert isinstance(store.pixels, Frames)
+    assert isinstance(plain.pixels, np.memmap)
     assert store.pixels.shape == plain.pixels.shape
     assert store.image_size == plain.image_size
     for name in ("length", "offset", "action", "state"):
@@ -85,7 +86,7 @@ def test_a_packed_store_answers_like_the_mapped_one(plain, packed):
 
 
 def test_frames_are_indexed_like_an_array(plain, packed):
-    frames, rows = ChunkedStore(packed).pixels, np.array([[5, 3], [3, len(plain.pixels) - 1]])
+    frames, rows = Store(packed).pixels, np.array([[5, 3], [3, len(plain.pixels) - 1]])
     mask = np.zeros(len(plain.pixels), bool)
     mask[7:9] = True
     for key in (4, np.int64(4), -1, rows, rows.tolist(), slice(2, 9, 3), slice(None), mask, rows[:0]):
@@ -150,7 +151,7 @@ def test_every_verb_reads_packed_episodes(smoke, data, packed, trained, tmp_path
 
 @pytest.mark.parametrize("storage", ["plain", "packed"])
 def test_the_library_opens_the_file_and_sees_the_same_windows(plain, packed, storage):
-    store = plain if storage == "plain" else ChunkedStore(packed)
+    store = plain if storage == "plain" else Store(packed)
     library = HDF5Dataset(path=store.path, frameskip=5, num_steps=4, keys_to_load=["pixels", "action"])
     assert np.array_equal(library.lengths, store.length)
     for k in (0, 17, len(library) - 1):
@@ -161,19 +162,22 @@ def test_the_library_opens_the_file_and_sees_the_same_windows(plain, packed, sto
         assert np.array_equal(item["action"][:3].numpy(), blocks[0])  # the library loads one block more than is used
 
 
-def test_frames_that_cannot_be_made_smaller(tmp_path):
+def test_frames_that_cannot_be_made_smaller_and_an_unfinished_file(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (6, 21, 17, 3), np.uint8)
     noise[3] = 0
     columns = {"pixels": (noise.shape[1:], "u1"), "action": ((2,), "f4"), "state": ((2,), "f4")}
-    with create_chunked(tmp_path / "noise.h5", np.array([2, 4]), columns) as file:
-        file["pixels"][:] = noise
-        file["action"][:] = file["state"][:] = 0
-    assert np.array_equal(ChunkedStore(tmp_path / "noise.h5").pixels[:], noise)
+    for name, n in (("noise", 6), ("half", 2)):
+        with create(tmp_path / f"{name}.h5", np.array([2, 4]), columns, "packed") as file:
+            file["pixels"][:n] = noise[:n]
+            file["action"][:] = file["state"][:] = 0
+    assert np.array_equal(Store(tmp_path / "noise.h5").pixels[:], noise)
+    with pytest.raises(UserError, match=r"half\.h5: the frame of row 2 is not in the file \(4 of 6 are missing\)"):
+        Store(tmp_path / "half.h5")
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 5])
 def test_batches_and_their_order_do_not_depend_on_the_workers(plain, packed, order, workers):
-    for store in (ChunkedStore(packed), plain):
+    for store in (Store(packed), plain):
         with stream(store, order, workers) as batches:
             for k in range(13):
                 frames, blocks = next(batches)
@@ -186,7 +190,7 @@ def test_batches_and_their_order_do_not_depend_on_the_workers(plain, packed, ord
 
 
 def test_decoded_frames_stay_within_the_bound(plain, packed, order):
-    store = ChunkedStore(packed)
+    store = Store(packed)
     batch = BATCH * WINDOW * plain.pixels[0].nbytes
     memory_mb = 3.5 * batch / 1e6
     tracemalloc.start()
@@ -201,18 +205,15 @@ def test_decoded_frames_stay_within_the_bound(plain, packed, order):
     assert 3 * batch <= peak < 3 * batch + 0.3 * batch
 
 
-def test_a_bound_that_is_too_small_says_what_is_needed(packed, order):
+def test_a_bound_that_is_too_small_says_what_is_needed_and_a_stream_of_nothing_is_empty(packed, order):
     with pytest.raises(UserError, match=r"memory_mb = 0\.1: a batch of 16 windows of 4 frames of 32 px needs 1 MB"):
-        stream(ChunkedStore(packed), order, 2, memory_mb=0.1)
-
-
-def test_a_stream_of_nothing_is_empty(packed):
-    with stream(ChunkedStore(packed), np.arange(0), 2) as batches:
+        stream(Store(packed), order, 2, memory_mb=0.1)
+    with stream(Store(packed), np.arange(0), 2) as batches:
         assert list(batches) == []
 
 
 def test_closing_early_leaves_no_threads(packed, order):
-    store = ChunkedStore(packed)
+    store = Store(packed)
     with stream(store, order, 3) as batches:
         next(batches)
         assert threads()
@@ -231,7 +232,7 @@ def test_a_flipped_bit_is_found_and_named(copy, order, workers):
     damage(copy, row)
     with (
         pytest.raises(UserError, match=rf"x\.h5: the frame of row {row} cannot be read: its checksum is wrong"),
-        stream(ChunkedStore(copy), order, workers) as batches,
+        stream(Store(copy), order, workers) as batches,
     ):
         for _ in batches:
             pass
@@ -239,7 +240,7 @@ def test_a_flipped_bit_is_found_and_named(copy, order, workers):
 
 
 def test_a_file_that_is_cut_off_while_it_is_read(copy, order):
-    store = ChunkedStore(copy)
+    store = Store(copy)
     os.truncate(copy, int(store.pixels._begin.min()))
     why = r"the frame of row \d+ cannot be read: the file ends \d+ bytes before"
     with pytest.raises(UserError, match=why), stream(store, order, 2) as batches:
@@ -247,37 +248,25 @@ def test_a_file_that_is_cut_off_while_it_is_read(copy, order):
     assert not threads()
 
 
-def test_an_unfinished_file(tmp_path):
-    columns = {"pixels": ((8, 8, 3), "u1"), "action": ((2,), "f4"), "state": ((2,), "f4")}
-    with create_chunked(tmp_path / "half.h5", np.array([4]), columns) as file:
-        file["pixels"][:2] = 1
-    with pytest.raises(UserError, match=r"half\.h5: the frame of row 2 is not in the file \(2 of 4 are missing\)"):
-        ChunkedStore(tmp_path / "half.h5")
-
-
 def test_foreign_files(plain, tmp_path):
-    with pytest.raises(UserError, match="pixels has chunks None and HDF5 filters"):
-        ChunkedStore(plain.path)
     (tmp_path / "text.h5").write_text("not HDF5 at all")
     with h5py.File(tmp_path / "foreign.h5", "w") as file:
         file["observations"] = np.zeros(3)
-    for opened in (Store, ChunkedStore, open_store):
-        with pytest.raises(UserError, match=r"text\.h5: cannot be read as HDF5"):
-            opened(tmp_path / "text.h5")
-        with pytest.raises(UserError, match="no such file"):
-            opened(tmp_path / "absent.h5")
-        with pytest.raises(UserError, match="not an episodes file: column ep_len, ep_offset, pixels"):
-            opened(tmp_path / "foreign.h5")
+    reasons = {"text": r"text\.h5: cannot be read as HDF5", "absent": "no such file"}
+    reasons["foreign"] = "not an episodes file: column ep_len, ep_offset, pixels"
+    for name, why in reasons.items():
+        with pytest.raises(UserError, match=why):
+            Store(tmp_path / f"{name}.h5")
     with h5py.File(plain.path) as theirs, h5py.File(tmp_path / "blosc.h5", "w") as file:
         for name in theirs:
             packing = dict(chunks=(10, 32, 32, 3), **hdf5plugin.Blosc()) if name == "pixels" else {}
             file.create_dataset(name, data=theirs[name][:], **packing)
     with pytest.raises(UserError, match=r"blosc\.h5: pixels has chunks \(10, 32, 32, 3\).*one frame per chunk"):
-        open_store(tmp_path / "blosc.h5")
+        Store(tmp_path / "blosc.h5")
 
 
 def test_a_full_disk_leaves_nothing(plain, tmp_path, monkeypatch):
-    monkeypatch.setattr(chunked.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
+    monkeypatch.setattr(stores.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
     with pytest.raises(UserError, match="no space left"):
         pack(plain.path, tmp_path / "full.h5")
     assert not list(tmp_path.iterdir())

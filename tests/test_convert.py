@@ -7,7 +7,6 @@ import pytest
 from released_files import LENGTHS, SIDE, columns, write_released
 from tdjepa.base.errors import UserError
 from tdjepa.data import convert
-from tdjepa.data.chunked import ChunkedStore
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
 
@@ -59,7 +58,7 @@ def test_packed_and_plain_conversions_hold_the_same(tmp_path, monkeypatch):
     for name, storage in (("a.h5", "packed"), ("b.h5", "packed"), ("plain.h5", "plain")):
         convert.convert(found, tmp_path / name, storage=storage)
     assert (tmp_path / "a.h5").read_bytes() == (tmp_path / "b.h5").read_bytes()
-    mine, plain = ChunkedStore(tmp_path / "a.h5"), Store(tmp_path / "plain.h5")
+    mine, plain = Store(tmp_path / "a.h5"), Store(tmp_path / "plain.h5")
     assert np.array_equal(mine.pixels[:], plain.pixels)
     assert np.array_equal(mine.state, plain.state)
 

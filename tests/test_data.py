@@ -63,15 +63,12 @@ def test_the_contact_sheet_shows_the_frames(data, tmp_path):
     assert np.array_equal(picture[-34:-2, -34:-2], store.pixels[-1])
 
 
-def test_inconsistent_columns(data, tmp_path):
+def test_columns_that_disagree_and_rows_outside_an_episode(data, tmp_path):
     shutil.copy(data / "episodes.h5", tmp_path)
     with h5py.File(tmp_path / "episodes.h5", "a") as file:
         file["ep_len"][0] += 1
     with pytest.raises(UserError, match="do not add up"):
         Store(tmp_path / "episodes.h5")
-
-
-def test_asking_for_a_row_outside_an_episode(data):
     store = Store(data / "episodes.h5")
     with pytest.raises(UserError, match=f"step {store.length[2]} of episode 2 .* has {store.length[2]} rows"):
         store.row([2], [store.length[2]])

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from children import LIMIT
 from conftest import ROOT
@@ -66,20 +68,12 @@ def test_rows_have_the_columns_of_the_design_first(smoke, data, trained, tmp_pat
     assert set(card["inputs"]) == {"episodes", "manifest", "epoch_1", "epoch_2"}
 
 
-def test_an_evaluation_repeats_to_the_byte(smoke, data, trained, tmp_path):
-    for name in ("a", "b"):
-        evaluate(smoke, data, trained, tmp_path / name / "r.parquet")
-    assert (tmp_path / "a/r.parquet").read_bytes() == (tmp_path / "b/r.parquet").read_bytes()
-
-
 def test_an_episode_does_not_depend_on_which_others_are_evaluated(smoke, data, trained, tmp_path):
     every = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
     few = evaluate(smoke, data, trained, tmp_path / "b.parquet", method="lewm", episodes=2, plan_seeds=(7,))
     key = ["cost", "epoch", "plan_seed", "episode", "start"]
     both = few.merge(every, on=key, suffixes=("", "_every"))
-    assert (
-        len(both) == len(few[few["epoch"] == 2]) == 2
-    )  # the curve of epoch 1 is planned with the first plan seed of each
+    assert len(both) == len(few[few["epoch"] == 2]) == 2  # the curve of epoch 1 has the first plan seed of each
     for column in ("success", "steps", "final_distance"):
         assert (both[column] == both[f"{column}_every"]).all()
 
@@ -94,7 +88,8 @@ def test_batch_order_and_workers_change_nothing(method, smoke, data, trained):
     def play(which):
         env = make("two_room")
         planner = evaluation.load_planners(cfg, saved(trained, method), env, locked)[0]
-        return evaluation.episode(cfg, locked, env, planner, locked.goal_frames(make("two_room")), 7, which)
+        policy = planner.policy(locked.goal_frames(make("two_room"))[which], 7, locked.entries[which])
+        return locked.play(env, policy, which, cfg.cells[0].planner.history)
 
     every = play(slice(0, n))
     with ThreadPoolExecutor(2) as pool:
@@ -132,16 +127,18 @@ def test_a_killed_evaluation_goes_on_where_it_stopped(smoke, data, trained, tmp_
     script = f"""
 import os, signal
 from pathlib import Path
-from tdjepa import evaluation, journal, params
-add = journal.Journal.add
+from tdjepa.base.journal import Journal
+from tdjepa.config.slices import EvaluateSlice
+from tdjepa.steps import evaluate as evaluation
+add = Journal.add
 def add_three(self, key, value):
     add(self, key, value)
     if len(self.done) == 3:
         self.file.write(b'{{"key": [0, 7')  # torn: the kill hits while the fourth is written
         self.file.flush()
         os.kill(os.getpid(), signal.SIGKILL)
-journal.Journal.add = add_three
-cfg = params.EvaluateSlice.model_validate_json(Path({str(tmp_path / "slice.json")!r}).read_text())
+Journal.add = add_three
+cfg = EvaluateSlice.model_validate_json(Path({str(tmp_path / "slice.json")!r}).read_text())
 evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined/test.json")!r}),
     {{e: Path({str(trained / "lewm")!r}, f"epoch_0{{e}}.safetensors") for e in (1, 2)}},
     Path({str(tmp_path / "killed/r.parquet")!r}))
@@ -152,10 +149,10 @@ evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined
     assert [path.name for path in (tmp_path / "killed").iterdir()] == [".r.parquet.journal"]
 
     played = []
-    original = evaluation.episode
+    original = evaluation.Episodes.play
     for folder in ("killed", "whole"):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(evaluation, "episode", lambda *a, f=folder: played.append(f) or original(*a))
+            patch.setattr(evaluation.Episodes, "play", lambda *a, f=folder: played.append(f) or original(*a))
             evaluate(smoke, data, trained, tmp_path / folder / "r.parquet", method="lewm")
     assert played.count("whole") - played.count("killed") == 3
     for name in ("r.parquet", "r.card.json"):
@@ -174,7 +171,8 @@ def test_a_journal_of_another_job_is_not_used(tmp_path):
 def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, trained, tmp_path):
     from tdjepa.evidence import rows
 
-    cells = ({"cost": "blend", "alpha": [0.0, 1.0]}, {"cost": ["d_psi", "l2"], "history": 3, "receding": 2})
+    three = {"cost": ["d_psi", "l2"], "history": 3, "receding": 2}
+    cells = {"ends": {"cost": "blend", "alpha": [0.0, 1.0]}, "three": three}
     sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
     table = evaluate(smoke, data, trained, tmp_path / "s.parquet", sweep="blend", sweeps={"blend": sweep})
     found = table.groupby(["cost", "alpha", "history"]).size()
@@ -195,9 +193,9 @@ def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, t
     assert (cells == 1).all()  # no cell mixes the two
 
 
-@pytest.mark.parametrize(("solver", "refinements"), [("mppi", 2), ("gradient", 2)])
-def test_the_librarys_other_solvers_plan_too(smoke, data, trained, tmp_path, solver, refinements):
-    cells = ({"solver": solver, "refinements": refinements, "cost": "d_psi", "candidates": 8, "elites": 4},)
+@pytest.mark.parametrize("solver", ["mppi", "gradient"])
+def test_the_librarys_other_solvers_plan_too(smoke, data, trained, tmp_path, solver):
+    cells = {"x": {"solver": solver, "refinements": 2, "cost": "d_psi", "candidates": 8, "elites": 4}}
     sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
     change = {"sweep": "blend", "sweeps": {"blend": sweep}, "episodes": 2}
     for name in ("a", "b"):
@@ -217,15 +215,10 @@ def test_replay_solves_everything_and_zero_only_what_is_trivial(smoke, data, tmp
     assert table[table.method == "random"].groupby("plan_seed").final_distance.sum().nunique() > 1
 
 
-def refused(smoke, data, trained, tmp_path, match, method="tdjepa", checkpoints=None, locked="test", **changes):
+def refused(smoke, data, trained, tmp_path, match, method="tdjepa", checkpoints=None, locked=None, cfg=None):
+    files = (data / "episodes.h5", locked or data / "mined/test.json", checkpoints or saved(trained, method))
     with pytest.raises(UserError, match=match) as error:
-        evaluation.run(
-            sliced(smoke, method, **changes),
-            data / "episodes.h5",
-            data / "mined/test.json" if locked == "test" else locked,
-            checkpoints or saved(trained, method),
-            tmp_path / "out" / "r.parquet",
-        )
+        evaluation.run(cfg or sliced(smoke, method), *files, tmp_path / "out" / "r.parquet")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
 
@@ -261,73 +254,54 @@ def test_only_the_locked_manifest_is_taken(smoke, data, trained, tmp_path):
     assert evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json").sha256 == found
 
 
-def test_a_checkpoint_of_another_environment_is_refused(smoke, data, trained, tmp_path):
+def test_a_checkpoint_of_another_environment_is_refused(smoke, data, trained):
     cfg = sliced(smoke, "lewm").model_copy(update={"env": "push_t"})
     locked = evaluation.Episodes(sliced(smoke, "lewm"), data / "episodes.h5", data / "mined/test.json")
     with pytest.raises(UserError, match="was trained with env = 'two_room', expected 'push_t'"):
         evaluation.load_planners(cfg, saved(trained, "lewm"), make("two_room"), locked)
 
 
-def resaved(source, out, change):
+def changed(change):
     """A checkpoint whose tensors and facts about itself were changed, with a card that fits."""
-    from safetensors import safe_open
-    from safetensors.torch import save_file
-
-    with safe_open(source, "pt") as file:
-        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    change(tensors, metadata)
-    save_file(tensors, out, metadata)
-    write_card(out, "train", {})
-    return out
-
-
-def of_other_frames(size, block):
-    """A whole checkpoint of the same method, environment and seed with other frames or action blocks."""
 
     def make_it(source, out):
-        cfg = parse(TrainSlice, checkpoint.load(source)[1]["train"], str(source))
-        model = build(cfg.model, cfg.method.head, size, block, cfg.seed)
-        checkpoint.save(out, model, cfg, size, 2, {})
-        return out
+        with safe_open(source, "pt") as file:
+            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+        change(tensors, metadata)
+        save_file(tensors, out, metadata)
+        write_card(out, "train", {})
 
     return make_it
 
 
-def of_another_scale(source, out):
-    """The same training, had it been one of the scale desk."""
-    model, about = checkpoint.load(source)
-    cfg = parse(TrainSlice, {**about["train"], "scale": "desk"}, str(source))
-    checkpoint.save(out, model, cfg, about["image_size"], about["epoch"], {})
-    return out
+def of_another(size=32, block=10, scale="smoke"):
+    """A whole checkpoint of the same method, environment and seed with other frames or action blocks, or of another scale."""
 
+    def make_it(source, out):
+        cfg = parse(TrainSlice, {**checkpoint.load(source)[1]["train"], "scale": scale}, str(source))
+        checkpoint.save(out, build(cfg.model, cfg.method.head, size, block, cfg.seed), cfg, size, 2, {})
 
-def changed(change):
-    return lambda source, out: resaved(source, out, change)
+    return make_it
 
 
 @pytest.mark.parametrize(
     ("make_it", "match"),
     [
-        (
-            changed(lambda t, _: t.pop("action_mean")),
-            "lacks tensor action_mean; it is not a checkpoint of this version",
-        ),
+        (changed(lambda t, _: t.pop("action_mean")), "lacks tensor action_mean; it is not a checkpoint of this"),
         (changed(lambda t, _: t.update(extra=torch.zeros(1))), "has the unknown tensor extra; it is not"),
-        (
-            changed(lambda t, _: t.update(action_mean=torch.zeros(3))),
-            r"action_mean has the shape \(3,\), expected \(10,\)",
-        ),
+        (changed(lambda t, _: t.update(action_mean=torch.zeros(3))), r"mean has the shape \(3,\), expected \(10,\)"),
         (changed(lambda _, about: about.clear()), "says nothing about its training, so it is not one of ours"),
         (changed(lambda _, about: about.update(tdjepa='{"epoch": 2}')), "says nothing about its training"),
-        (of_another_scale, "was trained with scale = 'desk', expected 'smoke'"),
-        (of_other_frames(64, 10), r"was trained on 64-px frames, but .*episodes\.h5 has 32 px"),
-        (of_other_frames(32, 15), "was trained on action blocks of 15 numbers, expected 5 x 2"),
+        (of_another(scale="desk"), "was trained with scale = 'desk', expected 'smoke'"),
+        (of_another(size=64), r"was trained on 64-px frames, but .*episodes\.h5 has 32 px"),
+        (of_another(block=15), "was trained on action blocks of 15 numbers, expected 5 x 2"),
     ],
     ids=["tensor less", "tensor more", "another shape", "nobody's", "half a description", "scale", "frames", "blocks"],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(smoke, data, trained, tmp_path, make_it, match):
     saved_at = saved(trained, "lewm")
-    made = make_it(saved_at[2], tmp_path / "epoch_02.safetensors")
+    made = tmp_path / "epoch_02.safetensors"
+    make_it(saved_at[2], made)
     refused(smoke, data, trained, tmp_path, match, method="lewm", checkpoints=saved_at | {2: made})
 
 
@@ -343,10 +317,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(smoke, data, trained, tmp_pat
 def test_a_cost_that_cannot_be_given_is_refused(smoke, data, trained, tmp_path, method, cost, match):
     cell = sliced(smoke, method).cells[0].model_copy(update={"cost": cost})
     cfg = sliced(smoke, method).model_copy(update={"cells": (cell,)})
-    out = tmp_path / "out" / "r.parquet"
-    with pytest.raises(UserError, match=match):
-        evaluation.run(cfg, data / "episodes.h5", data / "mined/test.json", saved(trained, method), out)
-    assert not out.parent.exists()
+    refused(smoke, data, trained, tmp_path, match, method, cfg=cfg)
 
 
 def test_a_method_may_take_fewer_plan_seeds_and_is_not_trained_again_for_it(smoke, data, trained, tmp_path):

@@ -16,7 +16,6 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.records.released import Source
 from tdjepa.config.slices import FetchSlice
 from tdjepa.data import archive, convert
-from tdjepa.data.chunked import ChunkedStore
 from tdjepa.data.store import Store
 from tdjepa.steps import fetch as released
 
@@ -149,16 +148,13 @@ def test_mirrors_are_tried_in_order_and_a_local_one_is_read_where_it_lies(serve,
 
 
 def test_when_nothing_is_reachable_the_message_names_each_mirror_and_the_generator(serve, out, two_room):
-    gone = Mirror()
-    gone.status = 404
     offline = nowhere()
     with pytest.raises(UserError) as caught:
-        fetch(two_room, out, offline, serve(gone), "file:///nowhere/{file}")
+        fetch(two_room, out, offline, serve(Mirror(status=404)), "file:///nowhere/{file}")
     text = str(caught.value)
     assert "\n" not in text
-    assert re.search(
-        f"{offline}/.*Connection refused .tried 2 times.*HTTP 404.*nowhere/tworoom.tar.zst: no such file", text
-    )
+    each = f"{offline}/.*Connection refused .tried 2 times.*HTTP 404.*nowhere/tworoom.tar.zst: no such file"
+    assert re.search(each, text)
     assert "`tdjepa collect --env two_room` generates data instead" in text
     assert "collect.source.two_room: generated in params.yaml" in text
 
@@ -228,7 +224,7 @@ def test_one_word_chooses_the_source_and_another_mirror_makes_nothing_again(serv
     with clone.executed() as jobs:
         clone.snakemake("mine_all")
     assert jobs == {"fetch_two_room", "mine_two_room"}
-    got, given = ChunkedStore(clone.path / "data/smoke/episodes/two_room/episodes.h5"), Store(data / "episodes.h5")
+    got, given = Store(clone.path / "data/smoke/episodes/two_room/episodes.h5"), Store(data / "episodes.h5")
     assert np.array_equal(got.pixels[:], given.pixels)
     assert np.array_equal(got.state, given.state)
     clone.change("fetch.mirrors", [nowhere()])

@@ -18,7 +18,7 @@ from tdjepa import cli
 from tdjepa.base import snapshot
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import resolve
-from tdjepa.config.records.model import Runtime
+from tdjepa.config.records.model import Health, Runtime
 from tdjepa.config.slices import slice_json, train_slice
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.steps import health
@@ -191,9 +191,9 @@ def terminated_in_step(step: int, argv: list[str]) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "sent", "expected"),
     [
-        (training, "open_store", signal.SIGTERM, 75),
+        (training, "Store", signal.SIGTERM, 75),
         (shutil, "copyfile", signal.SIGTERM, 75),
-        (training, "open_store", signal.SIGINT, 130),
+        (training, "Store", signal.SIGINT, 130),
     ],
     ids=["before the first step", "in the delivery", "by Ctrl-C"],
 )
@@ -202,9 +202,7 @@ def test_told_to_stop_outside_the_steps(job, undisturbed, tmp_path, status_of, m
     argv = command_line(job, tmp_path)
     status, said = status_of(told_to_stop_in, module.__name__, name, sent, argv)
     assert status == expected, said
-    assert (
-        "tdjepa: stopped; nothing half-written is left, the same command starts again, or goes on where it was" in said
-    )
+    assert "tdjepa: stopped; nothing half-written is left, the same command starts again, or goes on where" in said
     assert not [path for path in tmp_path.rglob("*") if ".part" in path.name]
     assert cli.main(argv) == 0
     assert contents(tmp_path) == undisturbed
@@ -282,9 +280,12 @@ def test_health_of_known_latents():
     assert healthy["effective_rank"] == pytest.approx(8, abs=0.1)
     line = health.latent_health(z[..., :1] * torch.ones(8))  # all on one axis
     assert float(line["effective_rank"]) == pytest.approx(1, abs=1e-4)
-    assert health.collapsed(1.0, 1.0, 0.05, 1.2)
-    assert health.collapsed(0.01, 8.0, 0.05, 1.2)
-    assert health.collapsed(1.0, 8.0, 0.05, 1.2) is None
-    assert health.exploded(2e3, 1e3)
-    assert health.exploded(3.0, 1e3) is None
+    limits = Health(min_std=0.05, min_rank=1.2, max_grad_norm=1e3)
+    for change, why in (
+        ({"effective_rank": 1.0}, "collapsed"),
+        ({"latent_std": 0.01}, "collapsed"),
+        ({"grad_norm": 2e3}, "norm"),
+    ):
+        assert why in health.judged(healthy | {"grad_norm": 3.0} | change, limits)
+    assert health.judged(healthy | {"grad_norm": 3.0}, limits) is None
     assert health.diverged({"loss": 1.0, "grad_norm": float("inf")}).startswith("grad_norm is not finite")

@@ -138,14 +138,14 @@ class Bomb:
 def readers():
     """Everything that opens a file which somebody may have given, by the name of such a file."""
     from tdjepa.base.artefacts import read_json, verified
-    from tdjepa.data.chunked import open_store
+    from tdjepa.data.store import Store
     from tdjepa.evidence import alignment, bands, ledger, rows
     from tdjepa.model import checkpoint
     from tdjepa.model.released import read_tensors
     from tdjepa.steps.diagnose import held_out
 
     return {
-        "episodes.h5": open_store,
+        "episodes.h5": Store,
         "rows.parquet": lambda path: rows.read([path]),
         "measured.parquet": lambda path: alignment.read([path]),
         "pairs.parquet": held_out,

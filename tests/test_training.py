@@ -13,7 +13,9 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.load import load, resolve
 from tdjepa.config.slices import train_slice
 from tdjepa.config.yaml_file import read_yaml
+from tdjepa.data.store import Store
 from tdjepa.model import checkpoint
+from tdjepa.model.normalisation import whitening
 from tdjepa.steps import train as training
 
 
@@ -23,9 +25,8 @@ def test_two_trainings_are_byte_equal_and_other_seeds_are_not(smoke, data, train
         training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / str(seed))
     for name in ("epoch_01.safetensors", "epoch_02.safetensors", "epoch_02.card.json", "curve.csv"):
         assert (tmp_path / "3072" / name).read_bytes() == (trained / "tdjepa" / name).read_bytes()
-    assert (tmp_path / "3073/epoch_02.safetensors").read_bytes() != (
-        trained / "tdjepa/epoch_02.safetensors"
-    ).read_bytes()
+    last = "epoch_02.safetensors"
+    assert (tmp_path / "3073" / last).read_bytes() != (trained / "tdjepa" / last).read_bytes()
 
 
 def test_the_loss_falls(smoke, data, tmp_path):
@@ -63,29 +64,19 @@ def test_every_window_is_seen_once_before_any_is_seen_twice():
 
 
 def test_normalisation_comes_from_training_episodes_alone(smoke, data, trained):
-    from tdjepa.data.store import Store, rows_of
-
     store, parts = Store(data / "episodes.h5"), json.loads((data / "mined/split.json").read_text())
     model, _ = checkpoint.load(trained / "lewm/epoch_02.safetensors")
-    action = store.action[rows_of(store.offset, store.length, parts["train"])]
-    torch.testing.assert_close(
-        model.action_mean[:2].double(), torch.from_numpy(np.nanmean(action.astype(float), 0)), atol=1e-6, rtol=0
-    )
+    episode = np.repeat(np.arange(store.episodes), store.length)
+    mean = np.nanmean(store.action[np.isin(episode, parts["train"])].astype(float), 0)
+    torch.testing.assert_close(model.action_mean[:2].double(), torch.from_numpy(mean), atol=1e-6, rtol=0)
     assert torch.equal(model.standardise(torch.full((10,), torch.nan)), torch.zeros(10))
 
 
 def test_a_method_defined_in_a_dict_trains_without_new_code(smoke, data, tmp_path):
     raw = read_yaml(ROOT / "params.yaml")
-    raw["methods"]["mine"] = {
-        "label": "a new one",
-        "window": 6,
-        "head": "mrn",
-        "terms": {
-            "rollout": {"weight": 2.0, "horizons": [2]},
-            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
-        },
-        "costs": ["d_psi"],
-    }
+    temporal = {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"}
+    terms = {"rollout": {"weight": 2.0, "horizons": [2]}, "temporal": temporal}
+    raw["methods"]["mine"] = {"label": "a new one", "window": 6, "head": "mrn", "terms": terms, "costs": ["d_psi"]}
     cfg = train_slice(resolve(raw, "smoke"), "two_room", "mine", 1)
     last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
     assert {"rollout", "temporal"} <= set(last)
@@ -98,8 +89,6 @@ def test_bad_input_stops_before_training(smoke, data, tmp_path):
     def attempt(episodes=data / "episodes.h5", split=data / "mined/split.json", cfg=cfg):
         training.run(cfg, episodes, split, tmp_path / "out")
 
-    with pytest.raises(UserError, match="spans 126 rows, but the longest training episode"):
-        attempt(cfg=cfg.model_copy(update={"method": cfg.method.model_copy(update={"window": 26})}))
     shutil.copy(data / "episodes.h5", tmp_path / "episodes.h5")
     with pytest.raises(UserError, match=r"card episodes\.card\.json is missing"):
         attempt(episodes=tmp_path / "episodes.h5")
@@ -116,17 +105,14 @@ def test_bad_input_stops_before_training(smoke, data, tmp_path):
 
 def test_a_loss_that_is_not_finite_says_what_to_change(smoke, data, tmp_path):
     cfg = train_slice(smoke, "two_room", "tdjepa", 1)
-    wild = cfg.model_copy(
-        update={"train": cfg.train.model_copy(update={"lr": 1e18, "warmup": 0.0, "steps_per_epoch": 20})}
-    )
+    train = cfg.train.model_copy(update={"lr": 1e18, "warmup": 0.0, "steps_per_epoch": 20})
+    wild = cfg.model_copy(update={"train": train})
     with pytest.raises(UserError, match=r"loss is not finite \(.* at step .*lower train\.lr \(now 1e\+18\)"):
         training.run(wild, data / "episodes.h5", data / "mined/split.json", tmp_path)
 
 
 def test_checkpoints_that_do_not_fit_are_refused(trained, tmp_path):
     source = trained / "tdjepa/epoch_02.safetensors"
-    with pytest.raises(UserError, match="was trained with method_name = 'tdjepa', expected 'lewm'"):
-        checkpoint.load(source, {"method_name": "lewm"})
     for name in (source.name, "epoch_02.card.json"):
         shutil.copy(source.parent / name, tmp_path / name)
     with open(tmp_path / source.name, "r+b") as file:
@@ -139,7 +125,7 @@ def test_checkpoints_that_do_not_fit_are_refused(trained, tmp_path):
 def test_whitening_makes_colours_uncorrelated_and_brings_a_rare_one_out():
     colours = np.repeat([[255.0, 255, 255], [143, 163, 184], [78, 126, 255]], [960, 37, 3], 0)  # table, block, agent
     colours = (colours - colours.mean(0)) / colours.std(0)
-    white = colours @ training.whitening(colours)
+    white = colours @ whitening(colours)
     values = np.linalg.eigvalsh(white.T @ white / len(white))
     np.testing.assert_allclose(
         values[1:], 1.0, atol=1e-6

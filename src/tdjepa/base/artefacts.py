@@ -20,6 +20,8 @@ from pathlib import Path
 from tdjepa import __version__
 from tdjepa.base.errors import UserError
 
+MISSING = "{}: no such file; run the step that makes it (snakemake -n shows which)"
+
 
 def canonical(value) -> str:
     """The one JSON spelling of a value: sorted keys, no spaces; what is hashed and what Snakemake compares."""
@@ -37,13 +39,18 @@ def sha256(path: str | Path) -> str:
 
 
 @contextlib.contextmanager
-def publish(path: str | Path):
-    """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears."""
+def publish(path: str | Path, alone: bool = False):
+    """Yield a temporary path beside `path`; on success it becomes `path`, on any failure it disappears.
+
+    What killed writers left is removed: those of this machine, and of all machines for a job that knows it is `alone`.
+    """
     path = Path(path)
     here = f".{path.name}.{platform.node()[:40]}-"  # with the process, so that others can tell whether the writer lives
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_dead(path, here)
+        for left in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
+            if alone or _is_dead(left.name, here):
+                left.unlink(missing_ok=True)
         handle, name = tempfile.mkstemp(f".part{path.suffix}", f"{here}{os.getpid()}.", path.parent)
         os.close(handle)
     temporary = Path(name)
@@ -52,7 +59,9 @@ def publish(path: str | Path):
         with explained(path):
             with open(temporary, "rb") as f:
                 os.fsync(f.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
             os.replace(temporary, path)
     except Exception as error:
         if not _is_full(error):
@@ -75,10 +84,8 @@ def explained(path: str | Path):
 
 
 def _full(path: str | Path) -> UserError:
-    return UserError(
-        f"{path}: no space left to write it (the disk or a quota is full); nothing was written under that name. "
-        "Free some space and rerun."
-    )
+    why = "no space left to write it (the disk or a quota is full); nothing was written under that name"
+    return UserError(f"{path}: {why}. Free some space and rerun.")
 
 
 def _is_full(error: Exception) -> bool:
@@ -87,36 +94,18 @@ def _is_full(error: Exception) -> bool:
     return getattr(error, "errno", None) in full or any(os.strerror(code) in str(error) for code in full)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _remove_dead(path: Path, here: str) -> None:
-    """Remove temporaries of `path` whose writer was killed on this machine; others may still be at work."""
-    for leftover in path.parent.glob(f"{glob.escape(here)}*.part{path.suffix}"):
-        pid = leftover.name[len(here) :].split(".")[0]
-        if pid.isdecimal() and not _alive(int(pid)):
-            leftover.unlink(missing_ok=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+def _is_dead(temporary: str, here: str) -> bool:
+    """Whether a temporary file is of a process of this machine that is no more; others may still be at work."""
+    pid = temporary.removeprefix(here).split(".")[0]
+    if not temporary.startswith(here) or not pid.isdecimal():
         return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
     except (PermissionError, OverflowError):  # somebody else's; no number of a process
         pass
-    return True
-
-
-def remove_leftovers(path: str | Path) -> None:
-    """Remove what killed writers of `path` left, those on other machines too. Only for jobs that know they are alone."""
-    path = Path(path)
-    for leftover in path.parent.glob(f"{glob.escape(f'.{path.name}.')}*.part{path.suffix}"):
-        with contextlib.suppress(OSError):  # whatever forbids this forbids the writing too, which says so
-            leftover.unlink(missing_ok=True)
+    return False
 
 
 def lock(file, taken: str) -> None:
@@ -127,6 +116,11 @@ def lock(file, taken: str) -> None:
         raise UserError(taken) from None
     except OSError:  # a file system without locks
         pass
+
+
+def write_parquet(path: str | Path, table) -> None:
+    with publish(path, alone=True) as temporary:
+        table.to_parquet(temporary, index=False)
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -142,15 +136,11 @@ def read_json(path: str | Path):
     try:
         return json.loads(Path(path).read_text())
     except FileNotFoundError:
-        raise _missing(path) from None
+        raise UserError(MISSING.format(path)) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); delete it and rerun the step that makes it") from None
-
-
-def _missing(path: str | Path) -> UserError:
-    return UserError(f"{path}: no such file; run the step that makes it (snakemake -n shows which)")
 
 
 def card_path(path: str | Path) -> Path:
@@ -159,17 +149,9 @@ def card_path(path: str | Path) -> Path:
 
 def write_card(path: str | Path, verb: str, params: dict, inputs: dict[str, str | Path] | None = None, **facts) -> dict:
     """Write the card of a finished file. `inputs` are files; only their content (sha256) goes into the card, no paths."""
-    card = {
-        "file": Path(path).name,
-        "sha256": sha256(path),
-        "bytes": os.path.getsize(path),
-        "verb": verb,
-        "version": __version__,
-        "params": params,
-        "inputs": {name: sha256_of_input(p) for name, p in (inputs or {}).items()},
-        "machine": fingerprint(),
-        **facts,
-    }
+    card = {"file": Path(path).name, "sha256": sha256(path), "bytes": os.path.getsize(path), "params": params}
+    card |= {"verb": verb, "version": __version__, "machine": fingerprint(), **facts}
+    card["inputs"] = {name: sha256_of_input(p) for name, p in (inputs or {}).items()}
     write_json(card_path(path), card)
     return card
 
@@ -191,7 +173,7 @@ def verified(path: str | Path) -> dict:
     """The card of a file whose content is what the card says; a clear error otherwise."""
     path, card_file = Path(path), card_path(path)
     if not path.exists():
-        raise _missing(path)
+        raise UserError(MISSING.format(path))
     if not card_file.exists():
         why = f"its card {card_file.name} is missing, so nothing says that the file is whole"
         raise UserError(f"{path}: {why}; rerun the step that makes it")

@@ -2,12 +2,9 @@
 
 
 class UserError(Exception):
-    """Something the user can mend; the message names the file or key, what was found and what was expected. Exit status 2.
+    """Something the user can mend; the message names the file or key, what was found and what was expected. Exit status 2."""
 
-    What was found may hold anything; what reaches the terminal is plain text.
-    """
-
-    def __init__(self, message: str):
+    def __init__(self, message: str):  # what was found may hold anything; what reaches the terminal is plain text
         super().__init__("".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in message))
 
 

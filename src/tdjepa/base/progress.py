@@ -7,14 +7,6 @@ def progress(total: int, what: str, unit: str, initial: int = 0):
     from tqdm import tqdm
 
     quiet = not sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        desc=what,
-        unit=unit,
-        initial=initial,
-        mininterval=15 if quiet else 0.2,
-        maxinterval=60 if quiet else 5,
-        dynamic_ncols=not quiet,
-        ascii=quiet,
-        smoothing=0.1,
-    )
+    pace = {"mininterval": 15, "maxinterval": 60} if quiet else {"mininterval": 0.2, "maxinterval": 5}
+    pace |= {"dynamic_ncols": not quiet, "ascii": quiet, "smoothing": 0.1}
+    return tqdm(total=total, desc=what, unit=unit, initial=initial, **pace)

@@ -6,17 +6,17 @@ step number and the sums of the curve and of the health. They are one safetensor
 job that did not finish.
 """
 
-import contextlib
 import json
 import os
 import shutil
 import signal
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from tdjepa.base.artefacts import explained, lock, publish, remove_leftovers
+from tdjepa.base.artefacts import explained, lock, publish
 from tdjepa.base.errors import Stopped
 
 KEY = "tdjepa"  # one metadata key, see model/checkpoint.py
@@ -40,11 +40,8 @@ class Lock:
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             self.handle = os.open(folder, os.O_RDONLY)
+        weakref.finalize(self, os.close, self.handle)
         lock(self.handle, f"{folder}: another process is training into this folder; wait for it")
-
-    def __del__(self):
-        if hasattr(self, "handle"):
-            os.close(self.handle)
 
 
 def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.optim.Optimizer, at: Position) -> None:
@@ -56,8 +53,7 @@ def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.op
         tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     about = {"run": run_key, "step": at.step, "sums": at.sums, "curve": at.curve, "health": at.health}
-    remove_leftovers(folder / "snapshot.safetensors")
-    with publish(folder / "snapshot.safetensors") as temporary:
+    with publish(folder / "snapshot.safetensors", alone=True) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about)})  # JSON keeps a float's every bit
 
 
@@ -77,10 +73,8 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
         return Position(lock=held)
     model.load_state_dict({name[6:]: tensor for name, tensor in tensors.items() if name.startswith("model.")})
     moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimiser."):
-            _, number, moment = name.split(".")
-            moments.setdefault(int(number), {})[moment] = tensor
+    for kind, number, moment in (name.split(".") for name in tensors if name.startswith("optimiser.")):
+        moments.setdefault(int(number), {})[moment] = tensors[f"{kind}.{number}.{moment}"]
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
     return Position(about["step"], about["sums"], about["curve"], about["health"], held)
 
@@ -89,32 +83,26 @@ def deliver(folder: Path, out: Path) -> None:
     """Copy what waits in `folder` to its final place, then remove the folder. Killed half-way it can be done again."""
     for path in sorted(folder.iterdir(), key=lambda path: (path.name.endswith(".card.json"), path.name)):  # cards last
         if path.name != "snapshot.safetensors" and not path.name.startswith("."):
-            remove_leftovers(out / path.name)  # of a delivery that was killed
-            with publish(out / path.name) as temporary:
+            with publish(out / path.name, alone=True) as temporary:
                 shutil.copyfile(path, temporary)
     shutil.rmtree(folder)
 
 
 class Preemption:
-    """Whether somebody has asked this process to end (SIGTERM, as a cluster sends it before it kills)."""
+    """Inside, SIGTERM (as a cluster sends it before it kills) only raises a flag; the training looks at it between two steps."""
 
     asked = False
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGTERM, self.note)
+        return self
+
+    def __exit__(self, *_):
+        signal.signal(signal.SIGTERM, self.before)
+
+    def note(self, *_) -> None:
+        self.asked = True
 
     def obey(self, step: int) -> None:
         if self.asked:
             raise Stopped(f"stopped by SIGTERM after step {step}, which is saved; the same command goes on from there")
-
-
-@contextlib.contextmanager
-def preemption():
-    """SIGTERM only raises a flag inside; the training looks at it between two steps."""
-    flag = Preemption()
-
-    def note(*_):
-        flag.asked = True
-
-    before = signal.signal(signal.SIGTERM, note)
-    try:
-        yield flag
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -14,9 +14,8 @@ HERE = Path(__file__).resolve().parent.parent.parent
 PACKAGE = "tdjepa"
 IMPORTS_ENVS_BY_NAME = "tdjepa.envs.base"
 DATA = {".yaml", ".html", ".css", ".js"}  # files beside a module that names them
-COUNTED = {
-    f"tdjepa.config.{name}" for name in ("names", "costs", "runs")
-}  # of the package config, these decide numbers
+# of the package config, these decide numbers
+COUNTED = {"tdjepa.config.names", "tdjepa.config.costs", "tdjepa.config.runs"}
 NOT_COUNTED = ("tdjepa.cli", "tdjepa.config", "tdjepa.steps.registry", "tdjepa.steps.paths")
 
 
@@ -34,11 +33,8 @@ def closure(module: str, envs: tuple[str, ...] = (), root: Path = HERE) -> list[
         todo += [name for path in new for name in _imports(path)]
         todo += [f"tdjepa.envs.{env}" for env in envs if new and name == IMPORTS_ENVS_BY_NAME]
     beside = {extra for path in seen for extra in path.parent.iterdir() if extra.suffix in DATA}
-    return sorted(seen | {extra for extra in beside if _named(extra, seen)})
-
-
-def _named(extra: Path, modules: set[Path]) -> bool:
-    return any(extra.name in path.read_text() for path in modules if path.parent == extra.parent)
+    named = {e for e in beside if any(e.name in path.read_text() for path in seen if path.parent == e.parent)}
+    return sorted(seen | named)
 
 
 @functools.cache

@@ -5,6 +5,7 @@ import fails while it registers shapes for two operators that then do not exist.
 but call neither operator, so declaring their signatures is enough. A torchvision that loads by itself is not touched.
 """
 
+import importlib
 import importlib.util
 import sys
 import warnings
@@ -26,8 +27,7 @@ def ensure() -> None:
     if "torchvision" in sys.modules or importlib.util.find_spec("torchvision") is None:
         return
     try:
-        import torchvision  # noqa: F401
-
+        importlib.import_module("torchvision")
         return
     except RuntimeError as error:
         if "torchvision::" not in str(error):
@@ -40,4 +40,4 @@ def ensure() -> None:
     for operator in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, operator):
             _library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    import torchvision  # noqa: F401
+    importlib.import_module("torchvision")

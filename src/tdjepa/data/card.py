@@ -2,27 +2,31 @@
 
 import numpy as np
 
+LAGS = range(1, 6)  # of the autocorrelation, in steps
 
-def statistics(
-    lengths: np.ndarray, actions: np.ndarray, success: np.ndarray | None, trivial: np.ndarray, max_lag: int = 5
-) -> dict:
-    """Counts, lengths, success and trivial-goal share, action moments.
 
-    lengths (E,) rows an episode; actions (rows, A), NaN at episode ends; success bool, of all that the demonstrator was
-    after, None if that was nothing; trivial (pairs,) bool over all start-goal pairs of the protocol's offset.
+def statistics(lengths: np.ndarray, actions: np.ndarray) -> dict:
+    """Counts, lengths and action moments; lengths (E,), actions (rows, A).
+
+    The action of an episode's last row leads out of it and does not count, if there is one.
     """
+    inner = actions.copy()
+    inner[np.cumsum(lengths) - 1] = np.nan
     return {
         "episodes": len(lengths),
         "rows": int(lengths.sum()),
         "length_mean": float(lengths.mean()),
         "length_min": int(lengths.min()),
         "length_max": int(lengths.max()),
-        "success_share": float(success.mean()) if success is not None and len(success) else None,
-        "trivial_share": float(trivial.mean()) if len(trivial) else None,
-        "action_mean": np.nanmean(actions, 0, dtype=np.float64).tolist(),
-        "action_std": np.nanstd(actions, 0, dtype=np.float64).tolist(),
-        "action_autocorrelation": [autocorrelation(actions, lag) for lag in range(1, max_lag + 1)],
+        "action_mean": np.nanmean(inner, 0, dtype=np.float64).tolist(),
+        "action_std": np.nanstd(inner, 0, dtype=np.float64).tolist(),
+        "action_autocorrelation": [autocorrelation(inner, lag) for lag in LAGS],
     }
+
+
+def share(these: np.ndarray | None) -> float | None:
+    """How many of these (bool) are true; None if there are none."""
+    return float(these.mean()) if these is not None and len(these) else None
 
 
 def autocorrelation(actions: np.ndarray, lag: int) -> float:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
 import hdf5plugin  # noqa: F401  (registers Blosc, with which the released frames are packed)
@@ -16,8 +17,8 @@ import numpy as np
 
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
-from tdjepa.data import chunked
-from tdjepa.data.store import check_actions, own_column
+from tdjepa.data import store
+from tdjepa.data.store import check_actions, own_column, own_pixels
 
 MEMORY = 64 << 20  # bytes of frames held at a time
 EPISODE = ("episode_idx", "ep_idx")  # both spellings are among the four files
@@ -32,8 +33,7 @@ class Part:
     word: str = "{}"  # what the card calls it; {} is the column's name
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of ours: parts of theirs side by side, `width` numbers together."""
 
     width: int
@@ -52,30 +52,23 @@ def zeros(n: int) -> Part:
     return Part(("action",), lambda action: np.zeros((len(action), n), np.float32), f"{n} zeros")
 
 
-ACTION, POSITION, VELOCITY, AGENT = Part(("action",)), Part(("qpos",)), Part(("qvel",)), Part(("proprio", "pos_agent"))
-ROTATION = Part(("proprio_effector_yaw",), facing_down, "facing_down({})")
-
+QPOS, QVEL, STATE, PROPRIO = (Part((name,)) for name in ("qpos", "qvel", "state", "proprio"))
+AGENT, TARGET = Part(("proprio", "pos_agent")), Part(("goal_state", "pos_target"))
+# the library logs the gripper's late pose as such; the controller reads nothing but the yaw of its rotation
+POSE = (Part(("proprio_effector_pos",)), Part(("proprio_effector_yaw",), facing_down, "facing_down({})"))
 # States of ours hold what continues an episode bit for bit; the released ones hold what the library restores: positions and
 # velocities. What is missing is filled with what the library would find there: the contact solver's first guess with 0,
 # the velocity of a T that is not being pushed with 0, the angles half an action ago with those of now.
+STATES = {
+    "two_room": {"state": (2, (AGENT,)), "proprio": (2, (AGENT,)), "goal_state": (2, (TARGET,), False)},
+    "reacher": {"state": (8, (QPOS, QVEL, zeros(2), QPOS))},
+    "push_t": {"state": (10, (STATE, zeros(3))), "proprio": (4, (PROPRIO,), False)},
+    "cube": {"state": (73, (QPOS, QVEL, zeros(20), *POSE))},
+}
+ACTIONS = {"two_room": 2, "reacher": 2, "push_t": 2, "cube": 5}
 COLUMNS = {
-    "two_room": {
-        "action": Column(2, (ACTION,)),
-        "state": Column(2, (AGENT,)),
-        "proprio": Column(2, (AGENT,)),
-        "goal_state": Column(2, (Part(("goal_state", "pos_target")),), needed=False),
-    },
-    "reacher": {"action": Column(2, (ACTION,)), "state": Column(8, (POSITION, VELOCITY, zeros(2), POSITION))},
-    "push_t": {
-        "action": Column(2, (ACTION,)),
-        "state": Column(10, (Part(("state",)), zeros(3))),
-        "proprio": Column(4, (Part(("proprio",)),), needed=False),
-    },
-    "cube": {
-        "action": Column(5, (ACTION,)),
-        # the library logs the gripper's late pose as such; the controller reads nothing but the yaw of its rotation
-        "state": Column(73, (POSITION, VELOCITY, zeros(20), Part(("proprio_effector_pos",)), ROTATION)),
-    },
+    env: {name: Column(*column) for name, column in {"action": (ACTIONS[env], (Part(("action",)),)), **states}.items()}
+    for env, states in STATES.items()
 }
 
 
@@ -88,11 +81,6 @@ class Released:
     lengths: np.ndarray  # (E,)
     frame: tuple[int, ...]  # (H, W, 3)
 
-    @property
-    def names(self) -> dict[str, list[str]]:
-        """ours -> theirs, in words"""
-        return {ours: [part.word.format(name) for name, part in parts] for ours, parts in self.columns.items()}
-
 
 def open_released(path: Path, env: str) -> Released:
     """Find our columns and the episodes in a released file; UserError in one line if they are not there."""
@@ -102,9 +90,7 @@ def open_released(path: Path, env: str) -> Released:
         with h5py.File(path, "r") as file:
             if not first_of(file, ("pixels",)):
                 raise UserError(f"{path}: no column pixels; {contents(file)}")
-            pixels = own_column(file, "pixels", path)
-            if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[-1] != 3 or not pixels.size:
-                raise UserError(f"{path}: pixels is {pixels.dtype} {pixels.shape}, expected uint8 (rows, H, W, 3)")
+            pixels = own_pixels(file, path)
             columns = {}
             for ours, column in COLUMNS[env].items():
                 parts = [(first_of(file, part.names), part) for part in column.parts]
@@ -113,8 +99,10 @@ def open_released(path: Path, env: str) -> Released:
                         wanted = " and ".join(missing)
                         raise UserError(f"{path}: no column {wanted} for {ours} of {env}; {contents(file)}")
                     continue
-                for name, _ in parts:
-                    check_numbers(file, name, len(pixels), path)
+                for theirs in (own_column(file, name, path) for name, _ in parts):
+                    if theirs.ndim not in (1, 2) or theirs.dtype.kind not in "fiu" or len(theirs) != len(pixels):
+                        found = f"{theirs.name[1:]} is {theirs.dtype} {theirs.shape}"
+                        raise UserError(f"{path}: {found}, expected numbers, {len(pixels)} rows")
                 width = read(file, parts, slice(0, 1)).shape[1]
                 if width != column.width:
                     raise UserError(f"{path}: {ours} of {env} has {column.width} numbers per row, found are {width}")
@@ -126,15 +114,8 @@ def open_released(path: Path, env: str) -> Released:
 
 def read(file: h5py.File, parts: list[tuple[str, Part]], rows: slice) -> np.ndarray:
     """These rows of a column of ours, in a type that holds all its parts; (rows, n)"""
-    theirs = [file[name][rows] for name, _ in parts]
-    values = [part.of(column.reshape(len(column), -1)) for column, (_, part) in zip(theirs, parts, strict=True)]
-    return np.concatenate(values, axis=1)
-
-
-def check_numbers(file: h5py.File, name: str, rows: int, path: Path) -> None:
-    column = own_column(file, name, path)
-    if column.ndim not in (1, 2) or column.dtype.kind not in "fiu" or len(column) != rows:
-        raise UserError(f"{path}: {name} is {column.dtype} {column.shape}, expected numbers, {rows} rows")
+    theirs = ((part.of, file[name][rows]) for name, part in parts)
+    return np.concatenate([of(column.reshape(len(column), -1)) for of, column in theirs], axis=1)
 
 
 def first_of(file: h5py.File, names: tuple[str, ...]) -> str | None:
@@ -156,7 +137,7 @@ def episodes_of(file: h5py.File, rows: int, path: Path) -> np.ndarray:
     if index:
         number = own_column(file, index, path)[:].reshape(-1)
         begins = np.concatenate([[0], np.nonzero(number[1:] != number[:-1])[0] + 1])
-        lengths = np.diff(np.concatenate([begins, [len(number)]]))
+        lengths = np.diff(begins, append=len(number))
         if len(number) != rows or len(np.unique(number)) != len(begins):
             raise UserError(f"{path}: {index} does not number {rows} rows episode by episode")
     if listed:
@@ -179,8 +160,11 @@ def convert(
     rows, side = int(lengths.sum()), image_size or found.frame[0]
     if found.frame[0] != found.frame[1]:
         raise UserError(f"{found.path}: frames of {found.frame[0]} x {found.frame[1]} px, expected square ones")
-    if storage == "plain":
-        check_room(out, rows, side)
+    needed, free = rows * side * side * 3, shutil.disk_usage(Path(out).parent).free
+    if storage == "plain" and needed > free:
+        sizes = f"{rows} frames of {side} px are {needed / 1e9:.0f} GB, {free / 1e9:.0f} GB are free"
+        advice = "collect.storage: packed, a smaller image size or fewer episodes need less"
+        raise UserError(f"{out.parent}: {sizes}; {advice}")
     try:
         with h5py.File(found.path, "r") as theirs:
             action = read(theirs, found.columns["action"], slice(0, rows)).astype(np.float32)
@@ -188,28 +172,16 @@ def convert(
             first = {name: read(theirs, parts, slice(0, 1)) for name, parts in found.columns.items()}
             columns = {name: (row.shape[1:], row.dtype) for name, row in first.items()}
             columns |= {"pixels": ((side, side, 3), "u1"), "action": (action.shape[1:], "f4")}
-            columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
-            with chunked.CREATE[storage](out, lengths, columns) as ours, progress(rows, "convert", "frames") as bar:
+            with store.create(out, lengths, columns, storage) as ours, progress(rows, "convert", "frames") as bar:
                 ours["action"][:] = action
-                ours["episode_idx"][:] = np.repeat(np.arange(len(lengths)), lengths)
-                ours["step_idx"][:] = np.arange(rows) - np.repeat(np.cumsum(lengths) - lengths, lengths)
                 for block in blocks(theirs["pixels"], rows):
-                    chunked.put(ours, block.start, resized(theirs["pixels"][block], side))
+                    store.put(ours, block.start, resized(theirs["pixels"][block], side))
                     for name in first.keys() - {"action"}:
                         ours[name][block] = read(theirs, found.columns[name], block)
                     bar.update(block.stop - block.start)
     except OSError as error:  # HDF5's own: a damaged chunk, a full disk
         raise UserError(f"{found.path}: conversion failed ({' '.join(str(error).split())})") from None
     return action
-
-
-def check_room(out: Path, rows: int, side: int) -> None:
-    needed, free = rows * side * side * 3, shutil.disk_usage(Path(out).parent).free
-    if needed > free:
-        raise UserError(
-            f"{out.parent}: {rows} frames of {side} px are {needed / 1e9:.0f} GB, {free / 1e9:.0f} GB are free; "
-            "collect.storage: packed, a smaller image size or fewer episodes need less"
-        )
 
 
 def blocks(pixels: h5py.Dataset, rows: int):

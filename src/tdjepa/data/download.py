@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter, ValidationError
@@ -35,15 +36,17 @@ class Failed(Exception):
 
 
 class Broken(Exception):
-    """This try failed, the next may not. `answered`: the server had begun to answer."""
+    """This try failed, the next may not."""
 
-    def __init__(self, why, answered: bool = True):
+    def __init__(self, why):
         super().__init__(line(why))
-        self.answered = answered
 
 
-@dataclass(frozen=True)
-class Patience:
+class Silent(Broken):
+    """The server had not even begun to answer."""
+
+
+class Patience(NamedTuple):
     """Seconds until a silent server counts as gone, tries without progress, and the first of the doubling pauses."""
 
     timeout: float = 30.0
@@ -88,8 +91,7 @@ class Remote:
         """May bytes of `now` be appended to bytes of this? Another mirror's may if a checksum will tell (`checked`)."""
         if self.length is None or self.length != now.length:
             return False
-        same = self.url == now.url
-        return self.validator == now.validator if same and self.validator else checked
+        return self.validator == now.validator if self.validator and self.url == now.url else checked
 
 
 def download(url: str, target: Path, source: Source, patience: Patience = PATIENT) -> str:
@@ -107,7 +109,7 @@ def download(url: str, target: Path, source: Source, patience: Patience = PATIEN
         except Broken as error:
             failures = 1 if size(part) - before >= ENOUGH else failures + 1
             # a server that never answered is probably not there: being offline should not take minutes to find out
-            answered = answered or error.answered
+            answered = answered or not isinstance(error, Silent)
             if failures > (patience.retries if answered else min(patience.retries, 1)):
                 raise Failed(f"{error} (tried {failures} times)") from None
             patience.sleep(patience.pause * 2 ** (failures - 1))
@@ -135,8 +137,7 @@ def check(path: Path, source: Source) -> str:
 
 def attempt(url: str, part: Path, source: Source, timeout: float) -> None:
     """One request for what is missing of `part`; returns when the file is complete as far as the server tells."""
-    had = begun(part, url, source)
-    have = size(part)
+    had, have = begun(part, url, source), size(part)
     if had and have == had.length:
         return  # killed between the last byte and the check
     headers = {"User-Agent": f"tdjepa/{__version__}", "Accept-Encoding": "identity"}
@@ -144,16 +145,15 @@ def attempt(url: str, part: Path, source: Source, timeout: float) -> None:
         headers["Range"] = f"bytes={have}-"
         if had.url == url and had.validator and not had.validator.startswith("W/"):
             headers["If-Range"] = had.validator
-    response = request(url, headers, timeout)
-    if response is None:  # nothing behind the bytes that are there
+    response = request(urllib.request.Request(url, headers=headers), have, timeout)
+    if response is None:
         return
     with response:
         now = Remote.of(url, response)
         start = position(response, part, had, now, have, source)
         missing, free = (now.length or source.bytes or 0) - start, shutil.disk_usage(part.parent).free
         if missing > free:
-            sizes = f"{missing / 1e9:.1f} GB are to be downloaded, {free / 1e9:.1f} GB are free"
-            raise UserError(f"{part.parent}: {sizes}")
+            raise UserError(f"{part.parent}: {missing / 1e9:.1f} GB are to be downloaded, {free / 1e9:.1f} GB are free")
         write_json(state_of(part), asdict(now))
         receive(response, part, start, now.length or source.bytes, source.limits.archive_bytes)
     if now.length is not None and size(part) < now.length:
@@ -173,24 +173,22 @@ def begun(part: Path, url: str, source: Source) -> Remote | None:
     return None
 
 
-def request(url: str, headers: dict, timeout: float):
-    """The open response, or None if the server says that the bytes already there are all."""
-    have = int(headers["Range"][6:-1]) if "Range" in headers else None
+def request(asked: urllib.request.Request, have: int, timeout: float):
+    """The open response, or None if the server says that the `have` bytes already there are all."""
     try:
-        return _opener().open(urllib.request.Request(url, headers=headers), timeout=timeout)
+        return urllib.request.build_opener(_Redirect).open(asked, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and error.headers.get("Content-Range") == f"bytes */{have}":
+        if have and error.code == 416 and error.headers.get("Content-Range") == f"bytes */{have}":
             return None
-        if error.code in PASSING:
-            raise Broken(f"HTTP {error.code} {error.reason}") from None
-        raise Failed(line(f"HTTP {error.code} {error.reason}")) from None
+        kind = Broken if error.code in PASSING else Failed
+        raise kind(line(f"HTTP {error.code} {error.reason}")) from None
     except urllib.error.URLError as error:
         if isinstance(error.reason, ssl.SSLCertVerificationError):
             raise Failed(line(error.reason)) from None
-        raise Broken(getattr(error.reason, "strerror", None) or error.reason, answered=False) from None
+        raise Silent(getattr(error.reason, "strerror", None) or error.reason) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Broken(f"no sensible answer ({type(error).__name__}: {error})", answered=False) from None
+        raise Silent(f"no sensible answer ({type(error).__name__}: {error})") from None
 
 
 def position(response, part: Path, had: Remote | None, now: Remote, have: int, source: Source) -> int:
@@ -263,12 +261,3 @@ class _Redirect(urllib.request.HTTPRedirectHandler):
         if new not in ("http", "https") or (old, new) == ("https", "http"):
             raise Failed(f"it redirects from {old} to {line(new)}, which is refused")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """As urllib's own, but without the handlers for ftp:, data: and file:."""
-    opener, lib = urllib.request.OpenerDirector(), urllib.request
-    kinds = (lib.ProxyHandler, lib.UnknownHandler, lib.HTTPHandler, lib.HTTPSHandler, lib.HTTPDefaultErrorHandler)
-    for kind in (*kinds, _Redirect, lib.HTTPErrorProcessor):
-        opener.add_handler(kind())
-    return opener

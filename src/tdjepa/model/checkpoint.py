@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from tdjepa.base.artefacts import publish, remove_leftovers, verified, write_card
+from tdjepa.base.artefacts import publish, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
 from tdjepa.config.slices import TrainSlice
@@ -15,35 +15,27 @@ KEY = "tdjepa"  # ONE metadata key: safetensors writes several in random order, 
 
 
 def save(
-    path: Path,
-    model: WorldModel,
-    cfg: TrainSlice,
-    image_size: int,
-    epoch: int,
-    inputs: dict[str, Path],
-    verb="train",
-    **facts,
+    path: Path, model: WorldModel, cfg: TrainSlice, size: int, epoch: int, inputs: dict, verb: str = "train", **facts
 ) -> dict:
     """Write the checkpoint and its card (with the `facts` on it); returns the card."""
     from safetensors.torch import save_file
 
-    remove_leftovers(path)
     params = cfg.model_dump(mode="json")
-    about = {"train": params, "image_size": image_size, "block": len(model.action_mean), "epoch": epoch}
+    about = {"train": params, "image_size": size, "block": len(model.action_mean), "epoch": epoch}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with publish(path) as temporary:
+    with publish(path, alone=True) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about, sort_keys=True)})
     return write_card(path, verb, params, inputs, epoch=epoch, parameters=count(model), **facts)
 
 
 def of(cfg, epoch: int, method: str | None = None) -> dict[str, object]:
-    """What the checkpoint of this epoch must say about itself to belong to a slice (or to another method's training)."""
-    training = {"scale": cfg.scale, "env": cfg.env, "method_name": method or cfg.method_name, "seed": cfg.seed}
-    return {**training, "epoch": epoch}
+    """What the checkpoint of this epoch must say of itself, to be that of a slice (or of another method's training)."""
+    method = method or cfg.method_name
+    return {"scale": cfg.scale, "env": cfg.env, "method_name": method, "seed": cfg.seed, "epoch": epoch}
 
 
 def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:
-    """The parameters it was trained with, what the file says about itself, its tensors; `expect`: see `of`."""
+    """The parameters it was trained with, what the file says about itself, its tensors; `expect` as in `load`."""
     from safetensors import SafetensorError, safe_open
 
     verified(path)
@@ -54,9 +46,8 @@ def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[
     except (SafetensorError, ValueError) as error:
         raise UserError(f"{path}: not a safetensors file ({error}); delete it and train again") from None
     if not isinstance(about, dict) or not {"train", "image_size", "block", "epoch"} <= set(about):
-        raise UserError(
-            f"{path}: says nothing about its training, so it is not one of ours; use a checkpoint of `tdjepa train`"
-        )
+        why = "says nothing about its training, so it is not one of ours"
+        raise UserError(f"{path}: {why}; use a checkpoint of `tdjepa train`")
     cfg = parse(TrainSlice, about["train"], str(path))
     for key, wanted in expect.items():
         found = about["epoch"] if key == "epoch" else getattr(cfg, key)
@@ -66,29 +57,32 @@ def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[
 
 
 def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu") -> tuple[WorldModel, dict]:
-    """The model in eval mode and what the file says about itself; `expect`: see `of`."""
+    """The model in eval mode and what the file says about itself; `expect`: see `of`"""
     cfg, about, tensors = read(path, expect or {})
     model = build(cfg.model, cfg.method.head, about["image_size"], about["block"], cfg.seed)
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    if odd := sorted(set(wanted) ^ set(tensors)):
-        found = f"{'lacks' if odd[0] in wanted else 'has the unknown'} tensor {odd[0]}"
-        raise UserError(f"{path}: {found}; it is not a checkpoint of this version")
-    for name, expected in wanted.items():
-        if (found := tuple(tensors[name].shape)) != expected:
+    wanted, found = set(model.state_dict()), set(tensors)
+    if wanted != found:
+        odd = sorted(wanted ^ found)[0]
+        what = "lacks" if odd in wanted else "has the unknown"
+        raise UserError(f"{path}: {what} tensor {odd}; it is not a checkpoint of this version")
+    for name, tensor in model.state_dict().items():
+        if tensor.shape != tensors[name].shape:
+            found, expected = tuple(tensors[name].shape), tuple(tensor.shape)
             raise UserError(f"{path}: tensor {name} has the shape {found}, expected {expected}; train again")
     model.load_state_dict(tensors)
     return model.to(device).eval(), about
 
 
 def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict[str, Path]:
-    """Give a fresh model the weights of the checkpoint that its method continues. -> what to add to the inputs on its card
+    """Give a fresh model the weights of the checkpoint that its method continues; -> what to add to its card's inputs.
 
     A head of another kind than the checkpoint's stays fresh; everything else must be there and fit.
     """
-    who, before, name = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues, cfg.method_name
+    who, before = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues
     if before is None:
         if initial is not None:
-            raise UserError(f"{who}: --initial {initial}: the method continues no other (methods.{name}); drop it")
+            why = f"the method continues no other (methods.{cfg.method_name})"
+            raise UserError(f"{who}: --initial {initial}: {why}; drop it")
         return {}
     if initial is None:
         raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")

@@ -17,59 +17,25 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tdjepa.base.artefacts import publish, read_json, remove_leftovers, sha256, verified, write_card, write_json
+from tdjepa.base.artefacts import publish, read_json, sha256, verified, write_card, write_json
 from tdjepa.base.errors import UserError, shown
 from tdjepa.config.parse import parse
 from tdjepa.config.slices import TrainSlice
-from tdjepa.data.chunked import open_store
+from tdjepa.config.yaml_file import read_yaml
+from tdjepa.data.store import Store
 from tdjepa.model import checkpoint
 from tdjepa.model.normalisation import set_normalisation
 from tdjepa.model.released_config import read_config, write_config
 from tdjepa.model.world_model import WorldModel, build
 
-# As others recorded the files on the Hugging Face hub: independent records that agree; we could not download them. Reacher
-# was released twice.
-KNOWN = {  # sha256 of weights.pt -> repository, environment
-    "566f223624ea4bfb39dbfe6ae731198dd6ea73b7b8919fed6b1ecafca810f7dd": ("quentinll/lewm-tworooms", "two_room"),
-    "1c8670e75d1a30550ff1d0a1127c56099bd24d8c6967f6cf43fc5237502af8ab": ("quentinll/lewm-reacher", "reacher"),
-    "eb70b1fd5409f8f81875d62f5ee5a20dd220a3128a477de66b5760f475f0f469": ("quentinll/lewm-reacher", "reacher"),
-    "48938400ae3464c9680731287f583a9cb516f55a8ec64ea13a91be47fb15b607": ("quentinll/lewm-pusht", "push_t"),
-    "2839a907362f403f9136383016e91774373a295d958ae75121791f22a9fddf89": ("quentinll/lewm-cube", "cube"),
-}
-
-STYLES = ("old", "new")  # transformers before version 5 (what was released), and since
-BLOCKS = {"old": "encoder.encoder.layer.#.", "new": "encoder.layers.#."}  # # is the number of a block
-ENCODER = {  # ours in a block -> theirs, old and new; our qkv is their three parts one after the other
-    "norm1": (["layernorm_before"], ["layernorm_before"]),
-    "attn.qkv": (
-        [f"attention.attention.{p}" for p in ("query", "key", "value")],
-        [f"attention.{p}_proj" for p in "qkv"],
-    ),
-    "attn.proj": (["attention.output.dense"], ["attention.o_proj"]),
-    "norm2": (["layernorm_after"], ["layernorm_after"]),
-    "mlp.fc1": (["intermediate.dense"], ["mlp.fc1"]),
-    "mlp.fc2": (["output.dense"], ["mlp.fc2"]),
-}
-NAMES = {
-    "encoder.vit.cls_token": "encoder.embeddings.cls_token",
-    "encoder.vit.pos_embed": "encoder.embeddings.position_embeddings",
-    "encoder.vit.patch_embed.proj": "encoder.embeddings.patch_embeddings.projection",
-    "encoder.vit.norm": "encoder.layernorm",
-    "action_encoder.smooth": "action_encoder.patch_embed",
-    "action_encoder.embed.0": "action_encoder.embed.0",
-    "action_encoder.embed.2": "action_encoder.embed.2",
-    "predictor.position": "predictor.pos_embedding",
-    "predictor.norm": "predictor.transformer.norm",
-    "predictor.blocks.#.attention_norm": "predictor.transformer.layers.#.attn.norm",
-    "predictor.blocks.#.qkv": "predictor.transformer.layers.#.attn.to_qkv",
-    "predictor.blocks.#.out": "predictor.transformer.layers.#.attn.to_out.0",
-    "predictor.blocks.#.mlp_norm": "predictor.transformer.layers.#.mlp.net.0",
-    "predictor.blocks.#.mlp.0": "predictor.transformer.layers.#.mlp.net.1",
-    "predictor.blocks.#.mlp.3": "predictor.transformer.layers.#.mlp.net.4",
-    "predictor.blocks.#.modulation.1": "predictor.transformer.layers.#.adaLN_modulation.1",
-    **{f"projector.{k}": f"projector.net.{k}" for k in (0, 1, 3)},
-    **{f"pred_projector.{k}": f"pred_proj.net.{k}" for k in (0, 1, 3)},
-}
+TABLES = read_yaml(Path(__file__).with_name("released.yaml"))
+KNOWN = TABLES["known"]  # sha256 of weights.pt -> repository, environment
+NAMES, ENCODER, BLOCKS = (
+    TABLES["names"],
+    TABLES["encoder"],
+    TABLES["blocks"],
+)  # ours -> theirs; # is the number of a block
+STYLES = tuple(BLOCKS)  # transformers before version 5 (what was released), and since
 NORMALISATION = ("pixel_mean", "pixel_std", "action_mean", "action_std")  # ours alone; see above
 
 
@@ -77,7 +43,7 @@ def released_names(model: WorldModel, style: str) -> dict[str, list[str]]:
     """For each tensor of ours the released tensors that it consists of."""
     known = {ours: [theirs] for ours, theirs in NAMES.items()}
     for ours, both in ENCODER.items():
-        known[f"encoder.vit.blocks.#.{ours}"] = [BLOCKS[style] + part for part in both[STYLES.index(style)]]
+        known[f"encoder.vit.blocks.#.{ours}"] = [BLOCKS[style] + part for part in both[style]]
     names = {}
     for name in (name for name in model.state_dict() if name not in NORMALISATION):
         number = "".join(re.findall(r"blocks\.(\d+)", name))
@@ -105,8 +71,8 @@ def run_import(
     if env != cfg.env:
         raise UserError(f"--env {cfg.env}: {weights} is {release}, a model of {env}; give --env {env} and its episodes")
     if cfg.method.head != "none":
-        why = f"has the head {cfg.method.head!r}, but released checkpoints have none; use lewm"
-        raise UserError(f"--method {cfg.method_name}: {why}")
+        why = f"has the head {cfg.method.head!r}, but released checkpoints have none"
+        raise UserError(f"--method {cfg.method_name}: {why}; use lewm")
     shape, image_size, block = read_config(read_json(config_file), cfg.model, config_file)
     cfg = cfg.model_copy(update={"model": shape})
     model = build(shape, "none", image_size, block, cfg.seed)
@@ -114,13 +80,14 @@ def run_import(
     dtypes = sorted({str(t.dtype).removeprefix("torch.") for t in tensors.values() if t.is_floating_point()})
     load_released(model, tensors, weights)
     verified(episodes)
-    data = open_store(episodes)
+    data = Store(episodes)
     given = (data.image_size, cfg.frameskip * data.action.shape[1])
     if given != (image_size, block):
-        raise UserError(
-            f"{episodes}: has {given[0]}-px frames and action blocks of {given[1]}; {config_file} says "
-            f"{image_size} px and {block}; give the episodes of the environment and size that the model was trained on"
+        found = (
+            f"has {given[0]}-px frames and action blocks of {given[1]}; {config_file} says {image_size} px and {block}"
         )
+        advice = "give the episodes of the environment and size that the model was trained on"
+        raise UserError(f"{episodes}: {found}; {advice}")
     # the reference takes the moments of all episodes, not those of a training part
     set_normalisation(model, cfg, data, np.arange(data.episodes))
     checked = "sha256 given" if expected else "a known release" if found in KNOWN else "nothing to compare with"
@@ -136,8 +103,9 @@ def locate(source: Path, config: Path | None) -> tuple[Path, Path]:
         found = sorted(path for pattern in ("*.pt", "*.safetensors") for path in source.glob(pattern))
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            expected = "one .pt or .safetensors file is expected there"
-            raise UserError(f"--from {source}: {expected}, found {names}; name the file")
+            raise UserError(
+                f"--from {source}: one .pt or .safetensors file is expected there, found {names}; name the file"
+            )
         source = found[0]
     config = config or source.with_name("config.json")
     for path in (source, config):
@@ -223,9 +191,8 @@ def run_export(source: Path, out: Path, style: str = "old") -> dict:
         pieces = state[ours].chunk(len(parts)) if len(parts) > 1 else [state[ours]]
         tensors |= {part: piece.reshape(shape).clone() for part, piece in zip(parts, pieces, strict=True)}
     weights = out / "weights.pt"
-    remove_leftovers(weights)
     write_json(out / "config.json", write_config(m, about["image_size"], about["block"]))
-    with publish(weights) as temporary:
+    with publish(weights, alone=True) as temporary:
         torch.save(tensors, temporary)
     # the format has no place for the moments of the actions, so the card keeps them
     facts = {name: state[name].tolist() for name in ("action_mean", "action_std")}

@@ -10,60 +10,14 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.overlay import merge
 from tdjepa.config.parse import parse, short
 from tdjepa.config.records.model import Model
+from tdjepa.config.yaml_file import read_yaml
 
-SIZES = {"tiny": (192, 12, 3), "small": (384, 12, 6), "base": (768, 12, 12), "large": (1024, 24, 16)}
+TABLES = read_yaml(Path(__file__).with_name("released.yaml"))["config"]
+CLASSES, CONSTANTS, EARLIER_NAMES = TABLES["classes"], TABLES["constants"], TABLES["earlier_names"]
+NUMBERS = TABLES["numbers"]  # key -> what it is in our model; where two keys are the same, the first says how much
+SIZES = {name: tuple(shape) for name, shape in TABLES["sizes"].items()}  # width, depth, heads
 OWN_SIZE = ("encoder.hidden_size", "encoder.num_hidden_layers", "encoder.num_attention_heads")  # instead of a size's
-
 ENCODER_MLP = "hidden width of the encoder's MLP"  # no parameter of ours: always 4 times the width
-
-LEWM = "stable_worldmodel.wm.lewm"
-CLASSES = {
-    "_target_": f"{LEWM}.LeWM",
-    "encoder._target_": "stable_pretraining.backbone.utils.vit_hf",
-    "predictor._target_": f"{LEWM}.module.Predictor",
-    "action_encoder._target_": f"{LEWM}.module.Embedder",
-    "projector._target_": f"{LEWM}.module.MLP",
-    "projector.norm_fn._target_": "torch.nn.BatchNorm1d",
-    "pred_proj._target_": f"{LEWM}.module.MLP",
-    "pred_proj.norm_fn._target_": "torch.nn.BatchNorm1d",
-}
-EARLIER_NAMES = {"LeWM": ["JEPA"], "Predictor": ["ARPredictor"]}
-CONSTANTS = {
-    "encoder.pretrained": False,
-    "encoder.use_mask_token": False,
-    "predictor.emb_dropout": 0.0,
-    "projector.norm_fn._partial_": True,
-    "pred_proj.norm_fn._partial_": True,
-}
-NUMBERS = {  # key -> what it is in our model; where two keys are the same, the first says how much
-    "encoder.hidden_size": "encoder.width",
-    "encoder.num_hidden_layers": "encoder.depth",
-    "encoder.num_attention_heads": "encoder.heads",
-    "encoder.intermediate_size": ENCODER_MLP,
-    "encoder.patch_size": "encoder.patch",
-    "encoder.image_size": "image_size",
-    "projector.input_dim": "encoder.width",
-    "projector.hidden_dim": "projector",
-    "projector.output_dim": "latent",
-    "predictor.num_frames": "predictor.history",
-    "predictor.input_dim": "latent",
-    "predictor.hidden_dim": "latent",
-    "predictor.output_dim": "latent",
-    "predictor.depth": "predictor.depth",
-    "predictor.heads": "predictor.heads",
-    "predictor.mlp_dim": "predictor.mlp",
-    "predictor.dim_head": "predictor.head_width",
-    "predictor.dropout": "predictor.dropout",
-    "action_encoder.input_dim": "block",
-    "action_encoder.smoothed_dim": "action_smooth",
-    "action_encoder.emb_dim": "latent",
-    "action_encoder.mlp_scale": "action_mlp",
-    "pred_proj.input_dim": "latent",
-    "pred_proj.hidden_dim": "projector",
-    "pred_proj.output_dim": "latent",
-    "embed_dim": "latent",
-    "history_size": "predictor.history",
-}
 DEFAULTS = {"predictor.head_width": 64, "predictor.dropout": 0.0, "action_smooth": 10, "action_mlp": 4}
 REPEATED = ("embed_dim", "history_size")  # said elsewhere too; we do not write them
 MAY_LACK = {"encoder.intermediate_size", *OWN_SIZE, *REPEATED} | {k for k, ours in NUMBERS.items() if ours in DEFAULTS}

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tdjepa.base.artefacts import publish, remove_leftovers, write_card
+from tdjepa.base.artefacts import publish, write_card
 from tdjepa.base.progress import progress
 from tdjepa.config.slices import CollectSlice
-from tdjepa.data import card, chunked
+from tdjepa.data import store
+from tdjepa.data.card import share, statistics
 from tdjepa.envs.base import Demonstrations, Env, make, solved
 
 CHUNK = 2048  # frames rendered and written at a time
@@ -20,21 +21,12 @@ def run(cfg: CollectSlice, out: Path) -> dict:
     """Collect `cfg.data.episodes` episodes of at least `cfg.min_length` rows into `out`; returns the card."""
     env = make(cfg.env)
     demos = env.demonstrations(cfg)
-    remove_leftovers(out)
-    with publish(out) as temporary:
+    with publish(out, alone=True) as temporary:
         write(temporary, env, demos, cfg.data.image_size, cfg.storage)
-    return write_card(
-        out,
-        "collect",
-        cfg.model_dump(mode="json"),
-        env=cfg.env,
-        image_size=cfg.data.image_size,
-        storage=cfg.storage,
-        success_criterion=env.success_text,
-        renderer_difference=env.renderer_difference,
-        **card.statistics(demos.length, demos.action, demos.reached, trivial(env, demos, cfg.goal_offset)),
-        environment=demos.facts,
-    )
+    facts = {"env": cfg.env, "image_size": cfg.data.image_size, "storage": cfg.storage, "environment": demos.facts}
+    facts |= {"success_criterion": env.success_text, "renderer_difference": env.renderer_difference}
+    facts |= {"success_share": share(demos.reached), "trivial_share": share(trivial(env, demos, cfg.goal_offset))}
+    return write_card(out, "collect", cfg.model_dump(mode="json"), **facts, **statistics(demos.length, demos.action))
 
 
 def write(path: Path, env: Env, demos: Demonstrations, size: int, storage: str = "plain") -> None:
@@ -43,18 +35,14 @@ def write(path: Path, env: Env, demos: Demonstrations, size: int, storage: str =
     state, action = (demos.state.shape[1:], demos.state.dtype), (demos.action.shape[1:], demos.action.dtype)
     columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
     columns |= {"proprio": state, "goal_state": state}  # the library's names
-    columns |= {"episode_idx": ((), "i4"), "step_idx": ((), "i4")}
-    create = chunked.CREATE[storage]
-    with create(path, length, columns) as file, progress(rows, f"collect {env.name}", "frames") as bar:
+    with store.create(path, length, columns, storage) as file, progress(rows, f"collect {env.name}", "frames") as bar:
         file["action"][:] = demos.action
         file["state"][:] = file["proprio"][:] = demos.state
         file["goal_state"][:] = np.repeat(demos.goal, length, axis=0)
-        file["episode_idx"][:] = np.repeat(np.arange(len(length)), length)
-        file["step_idx"][:] = np.concatenate([np.arange(n) for n in length])
         for i in range(0, rows, CHUNK):
             env.restore(demos.state[i : i + CHUNK])
             frames = env.render(size)
-            chunked.put(file, i, frames)
+            store.put(file, i, frames)
             bar.update(len(frames))
 
 

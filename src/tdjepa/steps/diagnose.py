@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from tdjepa.base.artefacts import publish, remove_leftovers, sha256_of_input, write_card, write_json
+from tdjepa.base.artefacts import sha256_of_input, write_card, write_json, write_parquet
 from tdjepa.base.errors import UserError, reason
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import DiagnoseSlice
-from tdjepa.data.chunked import open_store
+from tdjepa.data.store import Store
 from tdjepa.envs.base import make
 from tdjepa.model import checkpoint
 from tdjepa.steps.aliasing import aliasing
@@ -34,18 +34,16 @@ def run(
 
     `checkpoints` are those of cfg.epochs, in that order.
     """
-    data, drawn = open_store(episodes), held_out(pairs)
+    data, drawn = Store(episodes), held_out(pairs)
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed}
-    tables = []
+    tables, ranks, inputs = [], {}, {"episodes": episodes, "pairs": pairs}
     for epoch, path in zip(cfg.epochs, checkpoints, strict=True):
         model, about = checkpoint.load(path, checkpoint.of(cfg, epoch))
         tables.append(distances(model, data, drawn).assign(**who, epoch=epoch))
+        ranks[f"epoch {epoch}: rank correlation with the step gap"] = _ranks(tables[-1])
+        inputs[f"epoch_{epoch}"] = path
     table = pd.concat(tables, ignore_index=True)
-    remove_leftovers(out)
-    with publish(out) as temporary:
-        table.to_parquet(temporary, index=False)
-    inputs = {"episodes": episodes, "pairs": pairs}
-    inputs |= {f"epoch_{epoch}": path for epoch, path in zip(cfg.epochs, checkpoints, strict=True)}
+    write_parquet(out, table)
     write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
     encoder = about["train"]["model"]["encoder"]
     patch = encoder["patch"] * 2 ** len(encoder["stem"])
@@ -53,13 +51,7 @@ def run(
     if hasattr(env := make(cfg.env), "moved"):  # an arm has no place in the image to be moved from
         seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"))
     write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoints[-1])})
-    return {
-        **{
-            f"epoch {e}: rank correlation with the step gap": _ranks(t) for e, t in zip(cfg.epochs, tables, strict=True)
-        },
-        "change at one patch / at half a patch": seen["ratio_one_patch"],
-        "file": out,
-    }
+    return {**ranks, "change at one patch / at half a patch": seen["ratio_one_patch"], "file": out}
 
 
 def _ranks(table: pd.DataFrame) -> str:

@@ -7,21 +7,13 @@ tdjepa evaluate --env two_room --sweep budget --scale desk           (other plan
 Which settings are run is data: the cells of the slice. A killed evaluation goes on at the episode where it stopped.
 """
 
-import io
+import functools
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from tdjepa.base.artefacts import (
-    fingerprint,
-    hash_of,
-    publish,
-    remove_leftovers,
-    sha256_of_input,
-    write_card,
-    write_text,
-)
+from tdjepa.base.artefacts import fingerprint, hash_of, sha256_of_input, write_card, write_parquet, write_text
 from tdjepa.base.errors import UserError
 from tdjepa.base.journal import Journal
 from tdjepa.base.progress import progress
@@ -30,7 +22,7 @@ from tdjepa.base.streams import stream
 from tdjepa.config.names import FLOORS, MAIN
 from tdjepa.config.records.planning import Cell
 from tdjepa.config.slices import EvaluateSlice
-from tdjepa.data.chunked import open_store
+from tdjepa.data.store import Store
 from tdjepa.envs.base import Env, make
 from tdjepa.mining import manifest
 from tdjepa.planning import mpc
@@ -42,41 +34,39 @@ class Episodes:
     """The start and goal states of the manifest's entries, read from the data."""
 
     def __init__(self, cfg: EvaluateSlice, episodes: Path, manifest_file: Path):
-        self.data = open_store(episodes)
+        self.cfg, self.data, ev = cfg, Store(episodes), cfg.evaluate
         locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset, sha256_of_input(episodes))
-        if len(locked["entries"]) < cfg.evaluate.episodes:
-            raise UserError(
-                f"{manifest_file}: has {len(locked['entries'])} entries, evaluate.episodes = {cfg.evaluate.episodes}"
-            )
-        if locked.get("part", cfg.evaluate.manifest) != cfg.evaluate.manifest:
-            raise UserError(
-                f"{manifest_file}: is the {locked['part']} manifest, but evaluate.manifest = {cfg.evaluate.manifest!r}"
-            )
-        self.sha256 = locked["sha256_of_lines"]
-        wanted = cfg.evaluate.locked.get(cfg.env, self.sha256)
+        self.sha256, count = locked["sha256_of_lines"], len(locked["entries"])
+        if count < ev.episodes:
+            raise UserError(f"{manifest_file}: has {count} entries, evaluate.episodes = {ev.episodes}")
+        if locked.get("part", ev.manifest) != ev.manifest:
+            found = f"is the {locked['part']} manifest"
+            raise UserError(f"{manifest_file}: {found}, but evaluate.manifest = {ev.manifest!r}")
+        wanted = ev.locked.get(cfg.env, self.sha256)
         if wanted != self.sha256:
-            raise UserError(
-                f"{manifest_file}: sha256_of_lines is {self.sha256[:12]}…, but evaluate.locked.{cfg.env} is {wanted[:12]}…; "
-                "evaluate on the locked manifest, or change the lock if the data was meant to change"
-            )
-        self.entries = locked["entries"][: cfg.evaluate.episodes]
+            found = f"sha256_of_lines is {self.sha256[:12]}…, but evaluate.locked.{cfg.env} is {wanted[:12]}…"
+            advice = "evaluate on the locked manifest, or change the lock if the data was meant to change"
+            raise UserError(f"{manifest_file}: {found}; {advice}")
+        self.entries = locked["entries"][: ev.episodes]
         self.first = self.data.row(self.entries[:, 0], self.entries[:, 1])
         self.starts = self.data.state[self.first]
         self.goals = self.data.state[self.data.row(self.entries[:, 0], self.entries[:, 1] + cfg.goal_offset)]
 
-    def logged_actions(self, i: int, n: int) -> np.ndarray:
-        return np.nan_to_num(self.data.action[self.first[i] : self.first[i] + n])
-
     def goal_frames(self, env: Env) -> np.ndarray:
         env.restore(self.goals)
         return env.render(self.data.image_size)
+
+    def play(self, env: Env, policy: mpc.Policy, which: slice = slice(None), history: int = 0) -> dict:
+        """Outcomes of some of the pairs with a policy that sees `history` frames; see mpc.run_episodes."""
+        limits = (self.cfg.evaluate.budget, self.cfg.frameskip, history, self.data.image_size)
+        return mpc.run_episodes(env, self.starts[which], self.goals[which], policy, *limits)
 
 
 def run(
     cfg: EvaluateSlice,
     episodes: Path,
     manifest_file: Path,
-    checkpoints: dict[int, Path],
+    saved: dict[int, Path],
     out: Path,
     times: Path | None = None,
 ) -> pd.DataFrame:
@@ -85,9 +75,9 @@ def run(
     Seconds of each plan go to `times` (default: beside `out`): rows stay the same from run to run, times do not.
     """
     locked, env = Episodes(cfg, episodes, manifest_file), make(cfg.env)
-    planners = load_planners(cfg, checkpoints, env, locked)
+    planners = load_planners(cfg, saved, env, locked)
     goal_frames = locked.goal_frames(env)
-    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": checkpoints[e] for e in epochs(cfg)}}
+    inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": saved[e] for e in epochs(cfg)}}
     job = {"params": hash_of(cfg.model_dump(mode="json")), "code": version(cfg.env), "machine": fingerprint()}
     job["inputs"] = {name: sha256_of_input(path) for name, path in inputs.items()}
     journal = Journal(out.with_name(f".{out.name}.journal"), job)
@@ -96,85 +86,51 @@ def run(
     with progress(len(todo), title, "episodes", initial=len(journal.done)) as bar:
         for c, plan_seed, k in todo:
             if (c, plan_seed, k) not in journal.done:
-                outcome = episode(cfg, locked, env, planners[c], goal_frames, plan_seed, slice(k, k + 1))
-                journal.add((c, plan_seed, k), {name: _plain(values) for name, values in outcome.items()})
+                which = slice(k, k + 1)
+                policy = planners[c].policy(goal_frames[which], plan_seed, locked.entries[which])
+                outcome = locked.play(env, policy, which, cfg.cells[c].planner.history)
+                journal.add((c, plan_seed, k), {name: np.asarray(values).tolist() for name, values in outcome.items()})
                 bar.update()
     tables, seconds = [], []
     for c, cell in enumerate(cfg.cells):
         for plan_seed in cell.plan_seeds:
-            of_episode = [journal.done[c, plan_seed, k] for k in range(len(locked.entries))]
-            outcome = {
-                name: np.concatenate([o[name] for o in of_episode]) for name in of_episode[0] if "seconds" not in name
-            }
+            done = [journal.done[c, plan_seed, k] for k in range(len(locked.entries))]
+            outcome = {name: np.concatenate([o[name] for o in done]) for name in done[0] if name != "plan_seconds"}
             key = {"method": cfg.method_name, "train_seed": cfg.seed, "epoch": cell.epoch, "solver": cell.solver}
             key |= {"cost": cell.cost, "w": cell.w, "plan_seed": plan_seed}
-            tables.append(rows(cfg, locked, key, outcome, sha256_of_input(checkpoints[cell.epoch]), cell))
-            for k, o in enumerate(of_episode):
-                where = {
-                    "cell": c,
-                    "plan_seed": plan_seed,
-                    "episode": locked.entries[k, 0],
-                    "start": locked.entries[k, 1],
-                }
+            tables.append(rows(cfg, locked, key, outcome, sha256_of_input(saved[cell.epoch]), cell))
+            for (episode, start), o in zip(locked.entries, done, strict=True):
+                where = {"cell": c, "plan_seed": plan_seed, "episode": episode, "start": start}
                 seconds += [{**where, "plan": i, "seconds": round(t, 6)} for i, t in enumerate(o["plan_seconds"][0])]
     table = write(cfg, tables, inputs, out)
-    write_text(times or out.with_name(out.stem + ".times.csv"), _csv(pd.DataFrame(seconds)))
+    csv = pd.DataFrame(seconds).to_csv(index=False, lineterminator="\n")
+    write_text(times or out.with_name(out.stem + ".times.csv"), csv)
     journal.finish()
     return table
 
 
-def load_planners(
-    cfg: EvaluateSlice, checkpoints: dict[int, Path], env: Env, locked: Episodes
-) -> list[mpc.LatentPlanner]:
-    """One planner a cell; whatever cannot be planned with is an error here, before anything runs."""
+def load_planners(cfg: EvaluateSlice, saved: dict[int, Path], env: Env, locked: Episodes) -> list[mpc.LatentPlanner]:
+    """One planner per cell; whatever cannot be planned with is an error here, before anything runs."""
     from tdjepa.base.device import pick_device
     from tdjepa.model import checkpoint
     from tdjepa.planning import costs
 
-    device = pick_device(cfg.evaluate.device, "evaluate.device")
+    device, data = pick_device(cfg.evaluate.device, "evaluate.device"), locked.data
     models = {}
     for epoch in epochs(cfg):
-        models[epoch], about = checkpoint.load(checkpoints[epoch], checkpoint.of(cfg, epoch), device)
-        if about["image_size"] != locked.data.image_size:
-            raise UserError(
-                f"{checkpoints[epoch]}: was trained on {about['image_size']}-px frames, but {locked.data.path} has "
-                f"{locked.data.image_size} px"
-            )
+        source = saved[epoch]
+        models[epoch], about = checkpoint.load(source, checkpoint.of(cfg, epoch), device)
+        if (size := about["image_size"]) != data.image_size:
+            raise UserError(f"{source}: was trained on {size}-px frames, but {data.path} has {data.image_size} px")
         if about["block"] != cfg.frameskip * env.action_dim:
-            raise UserError(
-                f"{checkpoints[epoch]}: was trained on action blocks of {about['block']} numbers, expected "
-                f"{cfg.frameskip} x {env.action_dim}"
-            )
+            found, expected = about["block"], f"{cfg.frameskip} x {env.action_dim}"
+            raise UserError(f"{source}: was trained on action blocks of {found} numbers, expected {expected}")
     for cell in cfg.cells:
-        model, source = models[cell.epoch], str(checkpoints[cell.epoch])
+        model, source, history = models[cell.epoch], str(saved[cell.epoch]), cell.planner.history
         costs.refuse(cell, model, env, source)
-        if cell.planner.history > model.predictor.history:
-            raise UserError(
-                f"{source}: sees {model.predictor.history} frames, but planner.history = {cell.planner.history}"
-            )
+        if history > model.predictor.history:
+            raise UserError(f"{source}: sees {model.predictor.history} frames, but planner.history = {history}")
     return [mpc.LatentPlanner(models[cell.epoch], env, cell) for cell in cfg.cells]
-
-
-def episode(
-    cfg: EvaluateSlice,
-    locked: Episodes,
-    env: Env,
-    planner: mpc.LatentPlanner,
-    goal_frames,
-    plan_seed: int,
-    which: slice,
-) -> dict:
-    """Outcomes of some of the manifest's pairs with one planner and plan seed; see mpc.run_episodes."""
-    return mpc.run_episodes(
-        env,
-        locked.starts[which],
-        locked.goals[which],
-        planner.policy(goal_frames[which], plan_seed, locked.entries[which]),
-        cfg.evaluate.budget,
-        cfg.frameskip,
-        planner.cell.planner.history,
-        locked.data.image_size,
-    )
 
 
 def epochs(cfg: EvaluateSlice) -> list[int]:
@@ -196,41 +152,26 @@ def version(env: str) -> str:
     return code_version("tdjepa.steps.evaluate", env)[:16]
 
 
-def _plain(values):
-    return values.tolist() if isinstance(values, np.ndarray) else values
-
-
-def _csv(frame: pd.DataFrame) -> str:
-    text = io.StringIO()
-    frame.to_csv(text, index=False, lineterminator="\n")
-    return text.getvalue()
-
-
 def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Path) -> pd.DataFrame:
     """What no learning gives: uniformly random actions, no action, and the replayed log (the oracle)."""
     ev, locked, env = cfg.evaluate, Episodes(cfg, episodes, manifest_file), make(cfg.env)
-    blocks = -(-ev.budget // cfg.frameskip)
-    shape = (blocks, cfg.frameskip, env.action_dim)
+    shape = (-(-ev.budget // cfg.frameskip), cfg.frameskip, env.action_dim)
 
-    def policy(name, plan_seed):
-        def act(i, plan, frames, past):
-            if name == "random":
-                rng = stream(plan_seed, "random", *map(int, locked.entries[i]))
-                return rng.uniform(env.action_low, env.action_high, shape).astype(np.float32)
-            actions = np.zeros(shape)
-            if name == "replay":
-                actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = locked.logged_actions(i, cfg.goal_offset)
-            return actions
-
-        return act
+    def act(name, plan_seed, i, plan, frames, past):
+        if name == "random":
+            rng = stream(plan_seed, "random", *map(int, locked.entries[i]))
+            return rng.uniform(env.action_low, env.action_high, shape).astype(np.float32)
+        actions = np.zeros(shape)
+        if name == "replay":
+            logged = locked.data.action[locked.first[i] : locked.first[i] + cfg.goal_offset]
+            actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = np.nan_to_num(logged)
+        return actions
 
     tables = []
     for name in FLOORS:
         for plan_seed in ev.plan_seeds:
             if name == "random" or plan_seed == ev.plan_seeds[0]:  # the others do not depend on the plan seed
-                outcome = mpc.run_episodes(
-                    env, locked.starts, locked.goals, policy(name, plan_seed), ev.budget, cfg.frameskip
-                )
+                outcome = locked.play(env, functools.partial(act, name, plan_seed))
             key = {"method": name, "train_seed": 0, "epoch": 0, "solver": "none", "cost": "none", "w": 1.0}
             tables.append(rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, ""))
     return write(cfg, tables, {"episodes": episodes, "manifest": manifest_file}, out)
@@ -239,64 +180,53 @@ def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Pat
 def rows(
     cfg: EvaluateSlice, locked: Episodes, key: dict, outcome: dict, checkpoint_sha256: str, cell: Cell | None = None
 ) -> pd.DataFrame:
-    """One row an episode, with the column names of the design first, then what tells settings apart; floors have no cell."""
+    """One row per episode, with the column names of the design first, then what tells settings apart; floors have no cell."""
     setting = {"setting": MAIN, "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
     if cell:
         setting = {"setting": cell.setting, "alpha": cell.alpha, "refinements": cell.refinements}
         setting |= {"candidates": cell.planner.candidates, "history": cell.planner.history}
         setting["planner"] = hash_of({**cell.model_dump(mode="json"), "plan_seeds": None})[:16]
-    contact = {}
+    columns = {
+        "scale": cfg.scale,
+        "env": cfg.env,
+        **key,
+        "episode": locked.entries[:, 0],
+        "start": locked.entries[:, 1],
+    }
+    columns |= {name: outcome[name] for name in ("success", "trivial", "steps")} | setting | {"plans": outcome["plans"]}
     if "least_distance" in outcome:
-        contact = {"start_distance": outcome["start_distance"].round(4), "contact": outcome["least_distance"] < NEAR}
-    return pd.DataFrame(
-        {
-            "scale": cfg.scale,
-            "env": cfg.env,
-            **key,
-            "episode": locked.entries[:, 0],
-            "start": locked.entries[:, 1],
-            "success": outcome["success"],
-            "trivial": outcome["trivial"],
-            "steps": outcome["steps"],
-            **setting,
-            "plans": outcome["plans"],
-            **contact,
-            "final_distance": final_distance(cfg.env, outcome["final"], locked.goals),
-            "manifest": locked.sha256[:16],
-            "checkpoint": checkpoint_sha256[:16],
-            "params": hash_of(cfg.model_dump(mode="json"))[:16],
-            "code": version(cfg.env),
-        }
-    )
-
-
-def final_distance(name: str, final: np.ndarray, goals: np.ndarray) -> np.ndarray:
-    """Of the last states to their goals, in tolerances of the task: below 1 is at the goal; (N, S), (N, S) -> (N,)"""
-    env = make(name)
-    env.restore(final)
-    return env.distance(goals).astype(np.float64).round(4)
+        columns |= {"start_distance": outcome["start_distance"].round(4), "contact": outcome["least_distance"] < NEAR}
+    env = make(cfg.env)
+    env.restore(outcome["final"])
+    # of the last states to their goals, in tolerances of the task: below 1 is at the goal
+    columns["final_distance"] = env.distance(locked.goals).astype(np.float64).round(4)
+    hashes = {
+        "manifest": locked.sha256,
+        "checkpoint": checkpoint_sha256,
+        "params": hash_of(cfg.model_dump(mode="json")),
+    }
+    columns |= {name: found[:16] for name, found in hashes.items()}
+    return pd.DataFrame(columns | {"code": version(cfg.env)})
 
 
 def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path], out: Path) -> pd.DataFrame:
     table = pd.concat(tables, ignore_index=True)
-    remove_leftovers(out)
-    with publish(out) as temporary:
-        table.to_parquet(temporary, index=False)
-    said, locked = criterion(cfg.env), table["manifest"].iloc[0]
-    facts = {"rows": len(table), "success_criterion": said, "manifest": locked, "code": table["code"].iloc[0]}
+    write_parquet(out, table)
+    facts = {"rows": len(table), "success_criterion": criterion(cfg.env)}
+    facts |= {name: table[name].iloc[0] for name in ("manifest", "code")}
     write_card(out, "evaluate", cfg.model_dump(mode="json"), inputs, **facts)
     return table
 
 
 def shown(table: pd.DataFrame, times: Path | None = None) -> str:
-    """Success by setting as a small table: what varies between the cells, the rate, and the seconds of planning an episode."""
+    """Success by setting as a small table: what varies between the cells, the rate, the seconds of planning per episode."""
     names = ["method", "epoch", "solver", "cost", "w", "alpha", "refinements", "candidates", "history"]
     names = [name for name in names if name in ("method", "cost") or table[name].nunique() > 1]
     groups = [*names, "planner"] if "planner" in table else names  # settings that no column shows stay apart
     found = table.groupby(groups, sort=False, dropna=False).success.agg(["mean", "size"]).reset_index()
     head = [*names, "success %", "episodes"]
-    lines = [[*(f"{row[name]:g}" if isinstance(row[name], float) else str(row[name]) for name in names),
-              f"{100 * row['mean']:.1f}", str(row["size"])] for _, row in found.iterrows()]  # fmt: skip
+    found["success %"], found["episodes"] = (100 * found["mean"]).map("{:.1f}".format), found["size"]
+    lines = [[f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in found[head].values.tolist()]
     if times and times.exists():
         of_cell = pd.read_csv(times).groupby("cell").seconds.sum()
         if len(of_cell) == len(lines):

@@ -13,15 +13,16 @@ from urllib.request import url2pathname
 import h5py
 import numpy as np
 
-from tdjepa.base.artefacts import lock, publish, remove_leftovers, write_card
+from tdjepa.base.artefacts import lock, publish, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.records.released import Source
 from tdjepa.config.slices import FetchSlice
-from tdjepa.data import archive, card
-from tdjepa.data.chunked import open_store
+from tdjepa.data import archive
+from tdjepa.data.card import share, statistics
 from tdjepa.data.convert import convert, open_released
 from tdjepa.data.download import PATIENT, Failed, Patience, check, download, urls
-from tdjepa.envs.base import make
+from tdjepa.data.store import Store
+from tdjepa.envs.base import make, solved
 
 CACHE = Path("data", "released")  # one archive serves all scales
 
@@ -32,32 +33,27 @@ def run(
     """Fetch the released file from the first of the mirrors that has it, and convert it to `out`; returns the card."""
     source = cfg.source
     if source.sha256 is None and not trust_first_use:
-        raise UserError(
-            f"{source.file}: its sha256 is not known, so nobody can tell whether a download is right; give it in the "
-            "parameters, or pass --trust-first-use to take what comes and record its sha256 in the card"
+        why = "its sha256 is not known, so nobody can tell whether a download is right"
+        advice = (
+            "give it in the parameters, or pass --trust-first-use to take what comes and record its sha256 in the card"
         )
+        raise UserError(f"{source.file}: {why}; {advice}")
     addresses = urls(source, mirrors)
     cache.mkdir(parents=True, exist_ok=True)
     with open(cache / f".{Path(source.file).name}.lock", "w") as alone:  # two would append to the same part
         lock(alone, f"{cache}: another `tdjepa fetch` is fetching the same file; wait for it")
-        remove_leftovers(out)
         packed, digest = obtain(cfg.env, source, addresses, cache, patience)
         unpacked = cache / f"unpacked-{digest[:16]}"
         found = open_released(hdf5_of(packed, unpacked, source, cache), cfg.env)
-        with publish(out) as temporary:
+        with publish(out, alone=True) as temporary:
             action = convert(found, temporary, cfg.image_size, cfg.episodes, cfg.storage)
-        made = write_card(
-            out,
-            "fetch",
-            # without the mirrors: the same file from elsewhere is the same data, and its card is the same
-            cfg.model_dump(mode="json", exclude={"env": True, "goal_offset": True, "source": {"mirrors"}}),
-            env=cfg.env,
-            storage=cfg.storage,
-            released={"sha256": digest, "bytes": packed.stat().st_size},
-            checksum="known before" if source.sha256 else "trusted at first use",
-            columns=found.names,
-            **(statistics(found.lengths[: cfg.episodes], action) | measured(cfg.env, out, cfg.goal_offset)),
-        )
+        # without the mirrors: the same file from elsewhere is the same data, and its card is the same
+        params = cfg.model_dump(mode="json", exclude={"env": True, "goal_offset": True, "source": {"mirrors"}})
+        words = {ours: [part.word.format(name) for name, part in parts] for ours, parts in found.columns.items()}
+        facts = {"released": {"sha256": digest, "bytes": packed.stat().st_size}, "columns": words}
+        facts |= {"checksum": "known before" if source.sha256 else "trusted at first use"}
+        facts |= {"env": cfg.env, "storage": cfg.storage, **statistics(found.lengths[: cfg.episodes], action)}
+        made = write_card(out, "fetch", params, **facts, **measured(cfg.env, out, cfg.goal_offset))
         shutil.rmtree(unpacked, ignore_errors=True)
     return made
 
@@ -81,11 +77,10 @@ def obtain(env: str, source: Source, addresses: list[str], cache: Path, patience
             return kept, download(url, kept, source, patience)
         except Failed as error:
             failures.append(f"{url}: {error}")
-    raise UserError(
-        f"{source.file} cannot be fetched ({'; '.join(failures)}); "
-        f"`tdjepa collect --env {env}` generates data instead (in the workflow: collect.source.{env}: generated in "
-        "params.yaml), and the same `fetch` later goes on where this one stopped"
-    )
+    instead = f"`tdjepa collect --env {env}` generates data instead"
+    instead += f" (in the workflow: collect.source.{env}: generated in params.yaml)"
+    later = "the same `fetch` later goes on where this one stopped"
+    raise UserError(f"{source.file} cannot be fetched ({'; '.join(failures)}); {instead}, and {later}")
 
 
 def hdf5_of(packed: Path, unpacked: Path, source: Source, cache: Path) -> Path:
@@ -107,21 +102,13 @@ def hdf5_of(packed: Path, unpacked: Path, source: Source, cache: Path) -> Path:
     return files[0]
 
 
-def statistics(lengths: np.ndarray, action: np.ndarray) -> dict:
-    """As for collected data. The action of an episode's last row leads out of it and does not count, if there is one."""
-    inner = action.copy()
-    inner[np.cumsum(lengths) - 1] = np.nan
-    # success and trivial goals need the simulator: `measured`
-    return card.statistics(lengths, inner, success=None, trivial=np.zeros(0, bool))
-
-
 def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:
     """What only the simulator knows, on evenly spread rows: is the file the world that our environment simulates?
 
     The data is whole without it, so a machine without a simulator or graphics gets the reason instead of the numbers.
     """
     facts = dict.fromkeys(("success_share", "trivial_share", "success_criterion", "renderer_difference"))
-    data = open_store(path)
+    data = Store(path)
     facts["image_size"] = data.image_size
     try:
         env = make(name)
@@ -130,18 +117,15 @@ def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:
         env.restore(data.state[rows])
         apart = np.abs(env.render(data.image_size).astype(np.int16) - data.pixels[rows])
         facts["renderer_difference"] = {"mean": round(float(apart.mean()), 3), "max": int(apart.max())}
-        first = np.concatenate(
-            [o + np.arange(max(0, n - goal_offset)) for o, n in zip(data.offset, data.length, strict=True)]
-        )
+        first = [o + np.arange(max(0, n - goal_offset)) for o, n in zip(data.offset, data.length, strict=True)]
+        first = np.concatenate(first)
         if len(first):
             first = first[np.unique(np.linspace(0, len(first) - 1, most).astype(int))]
-            env.restore(data.state[first])
-            facts["trivial_share"] = float(env.success(data.state[first + goal_offset]).mean())
+            facts["trivial_share"] = share(solved(env, data.state[first], data.state[first + goal_offset]))
         ends = data.offset + data.length - 1
         with h5py.File(path, "r") as file:
             if "goal_state" in file:
-                env.restore(data.state[ends])
-                facts["success_share"] = float(env.success(file["goal_state"][:][ends]).mean())
+                facts["success_share"] = share(solved(env, data.state[ends], file["goal_state"][:][ends]))
     except Exception as error:  # anything that a simulator or a graphics driver can throw
         facts["simulator"] = f"not asked: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     return facts

@@ -2,14 +2,19 @@
 
 Collapse shows in the latents long before it shows in planning: their standard deviation falls towards 0, or they gather on a
 few axes (effective rank: the participation ratio of the covariance's eigenvalues). Divergence is a loss or gradient that is
-no longer a number, or a gradient that stays huge. Gradients are clipped, so one large step does no harm; fifty do.
+no number any more, or a gradient that stays huge: it is clipped, so one large step does no harm, but fifty lead nowhere.
 """
 
 import math
 
 import torch
 
+from tdjepa.base.errors import UserError
+from tdjepa.config.records.model import Health
+from tdjepa.config.slices import TrainSlice
+
 MEMORY = 50  # steps that the smoothed values look back on; nothing is judged before
+LATENT = ("latent_std", "effective_rank")
 
 
 @torch.no_grad()
@@ -18,32 +23,46 @@ def latent_health(z: torch.Tensor) -> dict[str, torch.Tensor]:
     flat = z.detach().float().flatten(0, 1)
     centred = flat - flat.mean(0)
     covariance = centred.T @ centred / (len(flat) - 1)
-    return {
-        "latent_std": covariance.diagonal().clamp_min(0).sqrt().mean(),
-        "effective_rank": covariance.trace().square() / covariance.square().sum().clamp_min(1e-12),
-    }
+    std = covariance.diagonal().clamp_min(0).sqrt().mean()
+    return dict(
+        zip(LATENT, (std, covariance.trace().square() / covariance.square().sum().clamp_min(1e-12)), strict=True)
+    )
+
+
+def check_health(cfg: TrainSlice, name: str, step: int, values: dict[str, float], health: dict[str, float]) -> None:
+    """Stop a training that cannot come to anything. `health` holds the running means of the steps so far."""
+    problem = diverged(values)
+    if problem is None:
+        seen = health["steps"] = health.get("steps", 0) + 1
+        for key in (*LATENT, "grad_norm"):  # over about MEMORY steps, exact at the beginning
+            old = health.get(key, 0.0)
+            health[key] = old + (values[key] - old) / min(seen, MEMORY)
+        problem = judged(health, cfg.train.health) if seen >= MEMORY else None
+    if problem and "collapsed" in problem:
+        weight = cfg.method.terms.sigreg.weight if cfg.method.terms.sigreg else 0
+        advice = f"raise the weight of methods.{cfg.method_name}.terms.sigreg (now {weight:g}) or lower train.lr"
+    else:
+        advice = f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
+    if problem:
+        raise UserError(f"{name}: {problem} at step {step}; {advice}")
 
 
 def diverged(values: dict[str, float]) -> str | None:
     """What is not finite among the loss, its terms and the gradient norm, in words; None if all is well."""
-    if not (bad := [name for name, value in values.items() if not math.isfinite(value)]):
-        return None
+    values = {name: value for name, value in values.items() if name not in LATENT}
     shown = ", ".join(f"{name} = {value:.3g}" for name, value in values.items())
-    return f"{bad[0]} is not finite ({shown})"
+    return next((f"{name} is not finite ({shown})" for name, v in values.items() if not math.isfinite(v)), None)
 
 
-def collapsed(std: float, rank: float, min_std: float, min_rank: float) -> str | None:
-    """Whether the latents have collapsed, in words; None if all is well."""
-    if std >= min_std and rank >= min_rank:
+def judged(health: dict[str, float], limits: Health) -> str | None:
+    """What the running means say against this training, in words; None if all is well."""
+    norm, std, rank = (health[name] for name in ("grad_norm", *LATENT))
+    if not norm <= limits.max_grad_norm:
+        return f"the gradient's norm is {norm:.3g}, at most {limits.max_grad_norm:g} is healthy"
+    if std >= limits.min_std and rank >= limits.min_rank:
         return None
-    return f"the latents have collapsed (std {std:.2g}, at least {min_std:g}; effective rank {rank:.2f}, at least {min_rank:g})"
-
-
-def exploded(norm: float, limit: float) -> str | None:
-    """Whether the gradients have become huge, in words; None if all is well."""
-    return None if norm <= limit else f"the gradient's norm is {norm:.3g}, at most {limit:g} is healthy"
-
-
-def smooth(old: float, new: float, steps: int) -> float:
-    """A running mean over about MEMORY steps, exact at the beginning."""
-    return old + (new - old) / min(steps, MEMORY)
+    expected = (
+        f"std {std:.2g}, at least {limits.min_std:g}",
+        f"effective rank {rank:.2f}, at least {limits.min_rank:g}",
+    )
+    return f"the latents have collapsed ({'; '.join(expected)})"

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tdjepa.base.artefacts import publish, sha256_of_input, write_json
+from tdjepa.base.artefacts import sha256_of_input, write_json, write_parquet
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import MineSlice
-from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make, solved
 from tdjepa.mining import manifest, pairs
@@ -19,7 +18,7 @@ from tdjepa.mining.split import split
 
 def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
     """Write split.json, validation.json, test.json and pairs.parquet into `out`; returns a summary for the terminal."""
-    mine, data = cfg.mine, open_store(episodes)
+    mine, data = cfg.mine, Store(episodes)
     parts = split(data.episodes, mine.split.model_dump(), mine.seed)
     write_json(out / "split.json", parts)
     summary = {name: f"{len(part)} episodes" for name, part in parts.items()}
@@ -30,26 +29,14 @@ def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
             candidates = candidates[~solved_at_start(env, data, candidates, mine.goal_offset)]
         entries = manifest.draw(candidates, goals, mine.seed)
         trivial = solved_at_start(env, data, entries, mine.goal_offset)
-        locked = manifest.to_json(
-            cfg.env, part, mine.seed, mine.goal_offset, entries, trivial, sha256_of_input(episodes)
-        )
-        write_json(out / f"{part}.json", locked)
+        about = (cfg.env, part, mine.seed, mine.goal_offset)
+        write_json(out / f"{part}.json", manifest.to_json(*about, entries, trivial, sha256_of_input(episodes)))
         summary[part] += f", {goals} goals, {trivial.mean():.0%} of them solved at the start"
-    table = pairs.draw(
-        data.length,
-        np.asarray(parts["test"]),
-        mine.pairs,
-        mine.goal_offset,
-        mine.near_end,
-        mine.far_end,
-        stream(mine.seed, "pairs"),
-    )
-    with publish(out / "pairs.parquet") as temporary:
-        table.to_parquet(temporary, index=False)
-    return {
-        **summary,
-        "pairs": f"{len(table)} held-out pairs, {table.near.mean():.0%} near the end, {table.far.mean():.0%} far",
-    }
+    drawn = (mine.pairs, mine.goal_offset, mine.near_end, mine.far_end, stream(mine.seed, "pairs"))
+    table = pairs.draw(data.length, np.asarray(parts["test"]), *drawn)
+    write_parquet(out / "pairs.parquet", table)
+    shares = f"{table.near.mean():.0%} near the end, {table.far.mean():.0%} far"
+    return {**summary, "pairs": f"{len(table)} held-out pairs, {shares}"}
 
 
 def solved_at_start(env, data: Store, entries: np.ndarray, goal_offset: int) -> np.ndarray:

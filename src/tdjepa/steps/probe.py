@@ -17,7 +17,6 @@ from tdjepa.base.artefacts import sha256_of_input, write_json
 from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import ProbeSlice
-from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 from tdjepa.mining.split import read as read_split
 from tdjepa.model.checkpoint import load, of
@@ -125,7 +124,7 @@ def probe(model: WorldModel, data: Store, quantities, train, test, frameskip: in
 
 def run(cfg: ProbeSlice, episodes: Path, split: Path, checkpoint: Path, out: Path) -> dict:
     """Probe one checkpoint on the test part and write the errors into `out` (JSON)."""
-    data = open_store(episodes)
+    data = Store(episodes)
     model, _ = load(checkpoint, of(cfg, cfg.last_epoch))
     parts = {name: np.asarray(part) for name, part in read_split(split, data.episodes).items()}
     where = (QUANTITIES[cfg.env], parts["train"], parts["test"], cfg.frameskip, cfg.horizon)

@@ -3,12 +3,10 @@
     tdjepa train --env two_room --method tdjepa --seed 3072 --scale desk
 
 Every draw is keyed by (training seed, purpose, step), so what happens at step k depends on the weights before it and on
-nothing else: a run that was killed goes on (snapshot.py) and gives the same bytes. One safetensors checkpoint and one line of
-curve.csv an epoch; they appear together when the last epoch is done, until then they wait in `<out>/.running`.
+nothing else: a run that was killed goes on (snapshot.py) and gives the same bytes. Each epoch gives one safetensors checkpoint
+and one line of curve.csv; they appear together when the last epoch is done, until then they wait in `<out>/.running`.
 """
 
-import csv
-import io
 import math
 import time
 from pathlib import Path
@@ -25,25 +23,20 @@ from tdjepa.base.source_files import code_version
 from tdjepa.base.streams import seed_of, stream
 from tdjepa.config.records.model import Runtime, Train
 from tdjepa.config.slices import TrainSlice
-from tdjepa.data.chunked import open_store, window_stream
+from tdjepa.data.reader import window_stream
+from tdjepa.data.store import Store
 from tdjepa.mining import split, windows
 from tdjepa.model import checkpoint
 from tdjepa.model.normalisation import set_normalisation
 from tdjepa.model.world_model import build
 from tdjepa.objective.methods import objective
-from tdjepa.steps.health import MEMORY, collapsed, diverged, exploded, latent_health, smooth
+from tdjepa.steps.health import check_health, latent_health
 
-LATENT = ("latent_std", "effective_rank")
-DEFAULT_RUNTIME = Runtime()
+USUAL = Runtime()
 
 
 def run(
-    cfg: TrainSlice,
-    episodes: Path,
-    split_file: Path,
-    out: Path,
-    runtime: Runtime = DEFAULT_RUNTIME,
-    initial: Path | None = None,
+    cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = USUAL, initial: Path | None = None
 ) -> dict:
     """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line.
 
@@ -51,13 +44,12 @@ def run(
     """
     verified(episodes)
     begun = cfg.method.continues.epoch if cfg.method.continues else 0  # epochs of the training that this one continues
-    data, train, window = open_store(episodes), cfg.train, cfg.method.window
+    data, train, window = Store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
     seen = split.trained_on(parts, cfg.method.trains_on)
     first, honest = (windows.starts(data.length, data.offset, e, window, cfg.frameskip) for e in (seen, parts["train"]))
-    per_epoch = train.steps_per_epoch or len(honest) // (
-        train.batch * train.accumulate
-    )  # a leaky training takes no step more
+    # a leaky training takes no step more
+    per_epoch = train.steps_per_epoch or len(honest) // (train.batch * train.accumulate)
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
     accumulate, before = train.accumulate * cfg.method.passes, begun * per_epoch
@@ -71,12 +63,11 @@ def run(
 
     running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
     hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
-    run_key = hash_of(
-        [cfg.model_dump(mode="json"), hashes, code_version("tdjepa.steps.train"), torch.__version__, fingerprint()]
-    )
+    code = (code_version("tdjepa.steps.train"), torch.__version__, fingerprint())
+    run_key = hash_of([cfg.model_dump(mode="json"), hashes, *code])
     at = snapshot.restore(running, run_key, model, optimiser)
     total, clock, cpu = train.epochs * per_epoch, time.perf_counter(), time.process_time()
-    with progress(total, name, "steps", at.step) as bar, snapshot.preemption() as stop:
+    with progress(total, name, "steps", at.step) as bar, snapshot.Preemption() as stop:
         for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
             age = begun + epoch  # a continued training goes on in the random streams of the one before
             order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", age))
@@ -118,25 +109,6 @@ def run(
     return {**at.curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
 
 
-def check_health(cfg: TrainSlice, name: str, step: int, values: dict[str, float], health: dict[str, float]) -> None:
-    """Stop a training that cannot come to anything. `health` holds the smoothed values of the steps so far."""
-    problem = diverged({key: value for key, value in values.items() if key not in LATENT})
-    advice = f"lower train.lr (now {cfg.train.lr:g}) or train.clip (now {cfg.train.clip:g})"
-    if problem is None:
-        seen = health["steps"] = health.get("steps", 0) + 1
-        for key in (*LATENT, "grad_norm"):
-            health[key] = smooth(health.get(key, 0.0), values[key], seen)
-        limits = cfg.train.health
-        if seen >= MEMORY:
-            problem = exploded(health["grad_norm"], limits.max_grad_norm)
-        if seen >= MEMORY and problem is None:
-            problem = collapsed(health["latent_std"], health["effective_rank"], limits.min_std, limits.min_rank)
-            weight = cfg.method.terms.sigreg.weight if cfg.method.terms.sigreg else 0
-            advice = f"raise the weight of methods.{cfg.method_name}.terms.sigreg (now {weight:g}) or lower train.lr"
-    if problem:
-        raise UserError(f"{name}: {problem} at step {step}; {advice}")
-
-
 def batches(windows_: int, count: int, batch: int, rng: np.random.Generator) -> np.ndarray:
     """`count` batches of window numbers: shuffled passes over all windows, one after the other; (count, batch)"""
     passes = -(-count * batch // windows_)
@@ -154,9 +126,6 @@ def learning_rate(train: Train, step: int, total: int) -> float:
 
 
 def write_curve(path: Path, curve: list[dict]) -> None:
-    """One line an epoch; no wall-clock times, so that the file is byte-equal from run to run."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(curve[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: v if isinstance(v, int) else f"{v:.6g}" for k, v in line.items()} for line in curve)
-    write_text(path, text.getvalue())
+    """One line per epoch; no wall-clock times, so that the file is byte-equal from run to run."""
+    lines = ([str(v) if isinstance(v, int) else f"{v:.6g}" for v in line.values()] for line in curve)
+    write_text(path, "".join(",".join(line) + "\n" for line in (curve[0], *lines)))

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from tdjepa.base.artefacts import publish
-from tdjepa.data.chunked import open_store
 from tdjepa.data.store import Store
 
 
@@ -18,7 +17,7 @@ def run(episodes: Path, out: Path | None = None, rows: int = 6, columns: int = 1
 
     out = out or episodes.with_name("sheet.png")
     with publish(out) as temporary:
-        Image.fromarray(sheet(open_store(episodes), rows, columns)).save(temporary, format="png")
+        Image.fromarray(sheet(Store(episodes), rows, columns)).save(temporary, format="png")
     return {"file": out}
 
 

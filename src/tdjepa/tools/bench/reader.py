@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tdjepa.data.chunked import ChunkedStore, pack, window_stream
+from tdjepa.data.reader import window_stream
+from tdjepa.data.store import Store, pack
 from tdjepa.tools.bench import data
 from tdjepa.tools.bench.timing import result
 
@@ -33,7 +34,7 @@ def run() -> dict:
         if card["raw_bytes"] < RAW:
             raise AssertionError(f"only {card['raw_bytes']} bytes of frames, {RAW} are needed: more episodes")
         raw.unlink()
-        store, library = ChunkedStore(path), data.dataset(path, WINDOW, FRAMESKIP)
+        store, library = Store(path), data.dataset(path, WINDOW, FRAMESKIP)
         mine, theirs = data.shuffled(store, WINDOW, FRAMESKIP, library)
 
         def reference() -> float:
@@ -58,7 +59,7 @@ def run() -> dict:
     return result("reader", ratio, by_workers[2], reference_rate, unit="windows/s", **measured)
 
 
-def streamed(store: ChunkedStore, order: np.ndarray, workers: int, forget: Path | None = None) -> dict:
+def streamed(store: Store, order: np.ndarray, workers: int, forget: Path | None = None) -> dict:
     """Wall-clock rate, CPU time and resident memory of BATCHES batches; `forget` drops the file from the page cache first."""
     if forget is not None and hasattr(os, "posix_fadvise"):
         with open(forget, "rb") as file:
