@@ -126,8 +126,8 @@ class Call:
         args, methods = self.args, tuple(self._p.methods)
         if self.verb.name == "evaluate":
             methods += ("floors",)  # nobody trains the floors
-        envs = getattr(args, "env", None) or ()
-        for env in [envs] if isinstance(envs, str) else envs:
+        envs = getattr(args, "env", None)
+        for env in [envs] if isinstance(envs, str) else envs or ():
             if env not in ENVS:
                 raise UserError(f"--env {env}: must be one of {', '.join(ENVS)}{meant(env, ENVS)}")
         if getattr(args, "method", None) is not None and args.method not in methods:

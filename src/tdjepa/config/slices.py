@@ -1,5 +1,7 @@
 """Slices: what one job depends on, and nothing else. Their canonical JSON is what Snakemake compares and what cards record."""
 
+from typing import Union
+
 from pydantic import Field, model_validator
 
 from tdjepa.base.artefacts import canonical
@@ -9,7 +11,7 @@ from tdjepa.config.names import SIMULATOR
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
 from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Some, Storage
-from tdjepa.config.records.data import DATA, CubeData, Mine, PushTData, ReacherData, TwoRoomData
+from tdjepa.config.records.data import DATA, Mine
 from tdjepa.config.records.evidence import Judge
 from tdjepa.config.records.methods import Method
 from tdjepa.config.records.model import Model, Train
@@ -23,7 +25,7 @@ class CollectSlice(Record):
     min_length: Count
     goal_offset: Count = Field(description="for the share of trivial goals in the card")
     storage: Storage = "plain"
-    data: TwoRoomData | ReacherData | PushTData | CubeData
+    data: Union[tuple(DATA.values())]  # noqa: UP007 (not known before this line runs)
 
     @model_validator(mode="before")
     @classmethod

@@ -71,6 +71,9 @@ def blended(model, cell: Cell, z_goal, contact: Contact | None = None):
     return step_cost(model, z_goal, share_of_l2(cell, contact), cell.costs.l2)
 
 
+STEP_COSTS = {}  # cost -> a function like `blended`, for a cost that is no blend of d_psi and l2
+
+
 def aggregate(cost, z_context, z_hat, w: float, with_context: bool = True) -> torch.Tensor:
     """w * terminal + (1 - w) * mean over the trajectory, the context frame's own latent included.
     z_context (D,), z_hat (H, N, D) -> (N,)"""
@@ -90,7 +93,7 @@ def reachability_factor(logits: torch.Tensor, lam: float) -> torch.Tensor:
 
 def trajectory_cost(model, cell: Cell, z_goal, contact: Contact | None = None) -> TrajectoryCost:
     """The cell's cost of imagined trajectories towards one goal latent (D,)."""
-    step = blended(model, cell, z_goal, contact)
+    step = STEP_COSTS.get(cell.cost, blended)(model, cell, z_goal, contact)
     with_context = cell.costs.trajectory_mean == "with_context"
 
     def cost(z_context, z_hat):

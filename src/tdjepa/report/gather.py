@@ -11,7 +11,7 @@ from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.params import Params
-from tdjepa.evidence.guard import require_folder, require_rows
+from tdjepa.evidence.guard import require_folder, require_rows, rows_of
 from tdjepa.report import inputs
 from tdjepa.report.inputs import Inputs
 from tdjepa.steps.paths import card, path
@@ -21,7 +21,7 @@ PARTS = {"tables": ("tables",), "figures": ("figures",), "numbers": ("numbers.te
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
     out, found = Path(out or path("report", params.scale)), files(params)
-    require_rows(found["rows"], params.scale)
+    require_rows(rows_of(params.scale), params.scale)
     require_folder(out)
     parts = (only,) if only else tuple(PARTS)
     render(inputs.read(params, **found), out, parts)

@@ -20,7 +20,7 @@ from tdjepa.envs import two_room as t
 from tdjepa.envs.base import make
 from tdjepa.model import checkpoint as checkpoints
 from tdjepa.model.world_model import encode_in_parts
-from tdjepa.planning.costs import blended, contact_of, step_cost
+from tdjepa.planning.costs import STEP_COSTS, blended, contact_of, step_cost
 from tdjepa.planning.mpc import LatentPlanner, run_episodes
 from tdjepa.steps import evaluate as evaluation
 
@@ -42,7 +42,9 @@ def rollout(
     planner = evaluation.load_planners(cfg, saved, env, locked)[0]
     which, size, goal = slice(pair, pair + 1), locked.data.image_size, locked.goal_frames(env)[pair]
     # a contact gate's share of l2 changes on the way; the picture keeps the start's, so that its curve is one cost
-    of_goal = blended(planner.model, cell, planner.encode(goal), contact_of(env, locked.starts[pair]))
+    of_goal = STEP_COSTS.get(cell.cost, blended)(
+        planner.model, cell, planner.encode(goal), contact_of(env, locked.starts[pair])
+    )
     act, imagined = planner.policy(goal[None], cell.plan_seeds[0], locked.entries[which]), []
 
     def remembered(i, plan, frames, past):

@@ -18,6 +18,7 @@ from tdjepa.base.figure_files import save
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.runs import diagnosed_epochs, planned_cost
+from tdjepa.evidence.guard import require_rows, rows_of
 from tdjepa.report import figures, gather, inputs
 from tdjepa.report.captions import texts
 from tdjepa.report.inputs import Inputs
@@ -33,6 +34,7 @@ Points = list[tuple[float, float]]  # (CPU-minutes, success in percent)
 
 def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
+    require_rows(rows_of(p.scale), p.scale)
     found = inputs.read(p, **gather.files(p))
     if not found.stats["cells"]:
         stats = path("evidence/stats.json", p.scale)

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from tdjepa.base.artefacts import canonical, write_card, write_text
 from tdjepa.config.params import Params
-from tdjepa.evidence.guard import require_rows
+from tdjepa.evidence.guard import require_rows, rows_of
 from tdjepa.report import captions, gather, inputs, tables
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, NOT_RUN, method_label
@@ -36,7 +36,7 @@ def run(params: Params, out: Path | None = None, times: Sequence[Path] | None = 
     """Write the page and its card from whatever lies in the folders of the scale."""
     out, scale = Path(out or path("page", params.scale)), params.scale
     files, results = gather.files(params), Path("results", scale)
-    require_rows(files["rows"], scale)
+    require_rows(rows_of(scale), scale)
     found = inputs.read(params, **files)
     times = times or sorted(results.glob("benchmarks/*.tsv")) or list(filter(Path.exists, [EXPECTED]))
     text = page(found, sorted(results.glob("pictures/**/*.gif")), times)
