@@ -40,6 +40,7 @@ def test_every_verb_is_tried(clone):
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_in_a_fresh_clone_changes_nothing(clone, name, monkeypatch, capsys):
     monkeypatch.chdir(clone.path)
+    monkeypatch.setenv("PYTHONPATH", clone.environment()["PYTHONPATH"])  # for the Snakemake that `status` asks
     status = main([name, *MORE.get(name, ())])
     said = capsys.readouterr()
     changed = subprocess.run(["git", "status", "--porcelain", "--ignored"], capture_output=True, text=True, check=True)

@@ -18,7 +18,6 @@ from tdjepa.base.figure_files import save
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.runs import diagnosed_epochs, planned_cost
-from tdjepa.evidence.guard import require_rows, rows_of
 from tdjepa.report import figures, gather, inputs
 from tdjepa.report.captions import texts
 from tdjepa.report.inputs import Inputs
@@ -34,12 +33,13 @@ Points = list[tuple[float, float]]  # (CPU-minutes, success in percent)
 
 def run(p: Params) -> Table:
     """The table, and the figure written beside the results."""
-    require_rows(rows_of(p.scale), p.scale)
     found = inputs.read(p, **gather.files(p))
     if not found.stats["cells"]:
         stats = path("evidence/stats.json", p.scale)
         raise UserError(f"{stats}: nothing was judged yet; run snakemake judge_all first")
     curves = {(env, m): points(found, env, m) for env in p.envs for m in runs.methods_in(p, env)}
+    if not any(curves.values()):
+        raise UserError(f"{path('log', p.scale)}: no training of scale {p.scale} left its times here; run it first")
     figure = figures.draw(lambda _: draw(p, curves), found)
     for kind in ("pdf", "png"):
         with publish(path(f"recipes/success_over_cpu.{kind}", p.scale)) as temporary:
