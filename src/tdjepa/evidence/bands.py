@@ -95,8 +95,7 @@ def require_run(scale: str) -> None:
 
 
 def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict | None]]:
-    """(result, cell id, mean, band): of every band "pass", "FAIL", or "not run" where there are no rows; and "no band" of
-    every cell that would have one had the bands been written from these results."""
+    """(result, cell id, mean, band): "pass", "FAIL" or "not run" of every band, "no band" of every cell without one."""
     means = {cell["id"]: cell["mean"] for cell in stats["cells"]}
     out = []
     for name, band in expected.items():

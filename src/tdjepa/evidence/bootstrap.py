@@ -63,11 +63,8 @@ def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pa
 
 def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...], float]:
     """The analysis of variance of a mean: what each factor (0 training, 1 plan seed, 2 episode) and each interaction of
-    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, so that gaps
-    make the answer approximate but never impossible.
-
-    An episode weighs as much as it has pairs, for the mean is one of pairs: what is analysed is the sum of its pairs'
-    distances from the mean, in units of an average episode. Where there is no row, the distance is zero."""
+    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, which makes
+    it approximate. The mean is one of pairs, so what is analysed is the sum of an episode's pairs' distances from it."""
     labels, member = np.unique(clusters, return_inverse=True)
     there = ~np.isnan(values)
     values = np.where(there, values - values[there].mean(), 0.0)  # (T, P, E)
@@ -87,11 +84,8 @@ def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...],
 
 
 def standard_error(parts: list[tuple[dict[tuple[int, ...], float], tuple[int, ...]]]) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of a sum of independent parts: their `variances` and levels (T, P, C).
-
-    Interactions are taken off and added back so that each is counted once; noise may make that smaller than a single
-    factor's share, which it cannot be. The degrees of freedom are Satterthwaite's, of the factors' shares.
-    """
+    """(standard error, Satterthwaite's degrees of freedom) of a sum of independent parts: their `variances` and levels
+    (T, P, C). Interactions alternate in sign so that each counts once; no factor's share may be larger than the sum."""
     alternating = sum((-1) ** (len(factors) + 1) * v for of_part, _ in parts for factors, v in of_part.items())
     main = [(v, levels[factors[0]]) for of_part, levels in parts for factors, v in of_part.items() if len(factors) == 1]
     variance = max([alternating, *(v for v, _ in main)], default=0.0)
@@ -129,10 +123,8 @@ def unseen_share(n: int, level: float) -> float:
 
 
 def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level: float) -> tuple[float, float, str]:
-    """(low, high, kind) in percent of success (T, P, E) with clusters (E,) and resampled means (B,).
-
-    kind is "bootstrap", or names the side that the exact bound opened: "exact_low", "exact_high", "exact".
-    """
+    """(low, high, kind) in percent of success (T, P, E) with clusters (E,) and resampled means (B,); kind is "bootstrap",
+    or names the side that the exact bound opened: "exact_low", "exact_high", "exact"."""
     rate = float(np.nanmean(success))
     error, freedom = standard_error([(variances(success, clusters), levels(success, clusters))])
     low, high = percentiles(means, rate, error, freedom, level)

@@ -78,13 +78,10 @@ class Inputs:
         return select(self.stats["cells"], env, method, **wanted)
 
     def rank(self, env: str, method: str, measure: str, split: str = "all", epoch: int | None = None, **more):
-        """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run.
-
-        Of the last checkpoint, unless told otherwise; `train_seed` picks one training.
-        """
+        """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run."""
         wanted = {"env": env, "method": method, "measure": measure, "split": split, **more}
         found = [r for r in self.stats["ranks"] if all(r[key] == value for key, value in wanted.items())]
-        epoch = max((r.get("epoch", 0) for r in found), default=0) if epoch is None else epoch
+        epoch = max((r.get("epoch", 0) for r in found), default=0) if epoch is None else epoch  # usually the last
         rho = [r["rho"] for r in found if r.get("epoch", 0) == epoch]
         return (mean(rho), spread(rho), len(rho)) if rho else None
 

@@ -158,9 +158,8 @@ def reading(comparison: dict | None) -> str:
     """What an interval of a difference allows to say."""
     if comparison is None:
         return NOT_RUN
-    if comparison["low"] > 0:
-        return "the interval lies above zero"
-    return "the interval lies below zero" if comparison["high"] < 0 else "the interval contains zero"
+    above, below = comparison["low"] > 0, comparison["high"] < 0
+    return f"the interval {'lies above' if above else 'lies below' if below else 'contains'} zero"
 
 
 def _diagnostics(inputs: Inputs, env: str) -> Iterator[Macro]:

@@ -17,10 +17,8 @@ from tdjepa.report.style import BLUE, COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAG
 
 
 def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
-    """(epoch, percent, episodes) of the first training and plan seed under the published protocol.
-
-    Costs that the protocol follows at its end only have their earlier epochs in a sweep, <environment>_epochs.
-    """
+    """(epoch, percent, episodes) of the first training and plan seed under the published protocol; earlier epochs of costs
+    that the protocol follows at its end only are in a sweep, <environment>_epochs."""
     points = {}
     for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
         for cell in inputs.stats["cells"]:
