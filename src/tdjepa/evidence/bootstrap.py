@@ -130,7 +130,8 @@ def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level
     low, high = percentiles(means, rate, error, freedom, level)
     low, high = max(low, 0.0), min(high, 1.0)
     share = unseen_share(len(np.unique(clusters)), level)
-    few_failed, few_succeeded = (episodes_with(event, clusters) < FEW for event in (success < 1, success > 0))
+    events = (success < 1, success > 0)  # NaN compares False, so missing is no event
+    few_failed, few_succeeded = (len(np.unique(clusters[event.any((0, 1))])) < FEW for event in events)
     if few_failed:
         low = min(low, (1 - share) * rate)
     if few_succeeded:
@@ -142,8 +143,3 @@ def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level
 def levels(values: np.ndarray, clusters: np.ndarray) -> tuple[int, int, int]:
     """(T, P, C) of values (T, P, E) whose pairs are in clusters (E,)."""
     return (*values.shape[:2], len(np.unique(clusters)))
-
-
-def episodes_with(event: np.ndarray, clusters: np.ndarray) -> int:
-    """In how many clusters (E,) the event (T, P, E) ever happened; NaN compares False, so missing is no event."""
-    return len(np.unique(clusters[event.any((0, 1))]))

@@ -75,9 +75,9 @@ def geometry(rows: pd.DataFrame) -> list[dict]:
     return out
 
 
-def median_distance(rows: pd.DataFrame, env: str = "push_t") -> float | None:
+def median_distance(rows: pd.DataFrame) -> float | None:
     """The distance that divides close from far starts."""
     if "start_distance" not in rows:
         return None
-    of_env = rows[rows["env"] == env].drop_duplicates(["episode", "start"])["start_distance"].dropna()
-    return float(of_env.median()) if len(of_env) else None
+    known = rows[rows["env"] == "push_t"].drop_duplicates(["episode", "start"])["start_distance"].dropna()
+    return float(known.median()) if len(known) else None

@@ -57,16 +57,11 @@ class Contrast:
         return float(sum(np.nanmean(g.values) for g in self.groups))
 
 
-def training_of(method: str) -> str:
-    """What trainings are paired by, besides their seed."""
-    return method.removesuffix(LEAKY)
-
-
 def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
     """The weighted sum of cells on what all of them have, perhaps only on `pairs` (E,); None when nothing is shared."""
     by_method: dict[str, list[tuple[float, Cell]]] = {}
     for coefficient, cell in terms:
-        by_method.setdefault(training_of(cell.method), []).append((coefficient, cell))
+        by_method.setdefault(cell.method.removesuffix(LEAKY), []).append((coefficient, cell))
     summed = []
     for of_method in by_method.values():
         seeds = functools.reduce(np.intersect1d, [cell.train_seeds for _, cell in of_method])

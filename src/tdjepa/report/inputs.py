@@ -39,6 +39,10 @@ class Inputs:
     probes: list[dict]
     files: dict[str, Sequence[Path]]  # rows, pairs, curves
 
+    @property
+    def digits(self) -> int:
+        return self.params.render.digits
+
     @functools.cached_property
     def rows(self):
         from tdjepa.evidence import rows

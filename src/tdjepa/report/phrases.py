@@ -50,7 +50,7 @@ def interval_text(found: dict, digits: int) -> str:
 def reproduced_text(inputs: Inputs, cell: dict | None, interval: bool = True) -> str:
     if cell is None:
         return NOT_RUN
-    d = inputs.params.render.digits
+    d = inputs.digits
     text = number(cell["mean"], d) if cell["std"] is None else mean_std((cell["mean"], cell["std"]), d)
     text += f" {interval_text(cell, d)}" if interval else ""
     return Traced(text + ("†" if partial(inputs.params, cell) else ""), cell["id"])
@@ -73,7 +73,7 @@ def partial(params: Params, cell: dict) -> bool:
 def difference_text(inputs: Inputs, comparison: dict | None) -> str:
     if comparison is None:
         return NOT_RUN
-    d = inputs.params.render.digits
+    d = inputs.digits
     text = f"{number(comparison['difference'], d)} {interval_text(comparison, d)}, p {p_text(comparison['p_holm'])}"
     return Traced(text, comparison["a"], comparison["b"])
 

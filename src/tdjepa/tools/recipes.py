@@ -72,7 +72,7 @@ def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
 
 def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
     """One line per environment and method, one column per evaluated epoch: success, and the minutes until then."""
-    p, d = found.params, found.params.render.digits
+    p, d = found.params, found.digits
     epochs = diagnosed_epochs(p)
     body: list[list[str] | None] = []
     for env in p.envs:
