@@ -126,15 +126,9 @@ def read(params: Params, stats: Path | None = None, claims: Path | None = None, 
     if not {"cells", "comparisons"} <= set(judged):
         raise UserError(f"{stats}: no cells and comparisons in it; make it with `tdjepa judge`")
     cards, shifted, probes = ([_read_keys(path, KEYS[kind]) for path in files.pop(kind, ())] for kind in KEYS)
-    return Inputs(
-        params,
-        {**EMPTY, **judged},
-        {card["env"]: card for card in cards},
-        [found for found in shifted if found["ratio_one_patch"] is not None],
-        ledger.stored(claims) if claims and Path(claims).exists() else [],
-        probes,
-        files,
-    )
+    shifted = [found for found in shifted if found["ratio_one_patch"] is not None]
+    verdicts = ledger.stored(claims) if claims and Path(claims).exists() else []
+    return Inputs(params, EMPTY | judged, {card["env"]: card for card in cards}, shifted, verdicts, probes, files)
 
 
 def _read_curve(path: Path):

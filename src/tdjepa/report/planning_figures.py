@@ -56,8 +56,7 @@ def epoch_curve(inputs: Inputs) -> Figure:
         ax.set(ylim=(-3, 103), title=ENVS[env], xlabel="training epoch")
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes[0, 0].set_ylabel("success (%)")
-    style.shared_legend(figure, axes.flat)
-    return figure
+    return style.finished(figure, axes.flat)
 
 
 def _published_curve(ax: Axes, env: str, cost: str, **how) -> None:
@@ -206,5 +205,4 @@ def variants(inputs: Inputs) -> Figure:
     labels = [source["labels"].get(m, "full, continued") for m in names]
     ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
     style.light_grid(ax)
-    style.shared_legend(figure, [ax])
-    return figure
+    return style.finished(figure, [ax])

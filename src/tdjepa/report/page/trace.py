@@ -79,9 +79,7 @@ def _file(path: Path) -> dict:
         found["problem"] = "its content is not what its card says: it was changed after it was made"
     epochs = {name: value for name, value in card.get("inputs", {}).items() if name.startswith("epoch_")}
     return found | {
-        "machine": card.get("machine"),
-        "criterion": card.get("success_criterion"),
-        "params": card.get("params"),
+        **{"machine": card.get("machine"), "criterion": card.get("success_criterion"), "params": card.get("params")},
         "checkpoints": {name.removeprefix("epoch_"): value for name, value in epochs.items()},
         "commands": commands(card.get("params") or {}, bool(epochs)),
     }
