@@ -19,7 +19,8 @@ def flop(p: Params, kind: str) -> float:
 
 def test_the_jobs_are_those_of_the_pipeline(smoke):
     files, jobs = phases.Files(smoke), cost.jobs(smoke)
-    assert [job.name for job in jobs if job.kind == "sweep"] == ["/".join(map(str, s)) for s in files.sweeps()]
+    swept = [job.name.split("/") for job in jobs if job.kind == "sweep"]
+    assert [files.one("sweep", sweep=s, env=e, method=m, seed=n) for s, e, m, n in swept] == files.all("sweep") != []
     for kind in ("train", "evaluate"):
         assert [job.name for job in jobs if job.kind == kind] == ["/".join(map(str, t)) for t in runs.trainings(smoke)]
 

@@ -28,8 +28,7 @@ def _read_one(path: Path) -> pd.DataFrame:
     except Exception as error:  # damage shows in many ways
         raise UserError(f"{path}: not a readable parquet file ({reason(error)})") from None
     require_keys(path, frame, COLUMNS)
-    frame = frame if "epoch" in frame else frame.assign(epoch=0)
-    return frame[[*COLUMNS, "epoch"]]
+    return frame.assign(epoch=frame.get("epoch", 0))[[*COLUMNS, "epoch"]]
 
 
 def last(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -55,8 +54,7 @@ def spearman(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def correlation(values: np.ndarray, tau: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """(B,): Spearman's correlation of values (n,) with tau (n,) when row i is there weights[b, i] times; NaN where it is
-    not defined. Without weights each is there once, and B = 1."""
+    """(B,): Spearman's correlation of values (n,) with tau (n,) where row i counts weights[b, i] times, or once (B = 1)."""
     weights = np.ones((1, len(values))) if weights is None else weights
     a, b = _ranks(values, weights), _ranks(tau, weights)  # (B, n)
     total = weights.sum(1, keepdims=True)
@@ -82,8 +80,7 @@ def calibration(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def smallest_rise(d_psi: np.ndarray, tau: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """(B,): the smallest step of the mean of d_psi (n,) from one of BINS bins of tau (n,) to the next, under weights (B, n):
-    positive = it rises throughout. NaN when a bin is empty."""
+    """(B,): the smallest step of the weighted mean of d_psi from one of BINS bins of tau to the next; NaN for an empty bin."""
     weights = np.ones((1, len(d_psi))) if weights is None else weights
     edges = np.linspace(tau.min() - 0.5, tau.max() + 0.5, BINS + 1)
     onto = np.eye(BINS)[np.digitize(tau, edges[1:-1])]  # (n, BINS)

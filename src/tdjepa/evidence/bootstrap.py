@@ -63,11 +63,8 @@ def resampled_means(success: np.ndarray, train: np.ndarray, plan: np.ndarray, pa
 
 def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...], float]:
     """The analysis of variance of a mean: what each factor (0 training, 1 plan seed, 2 episode) and each interaction of
-    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, so that gaps
-    make the answer approximate but never impossible.
-
-    An episode weighs as much as it has pairs, for the mean is one of pairs: what is analysed is the sum of its pairs'
-    distances from the mean, in units of an average episode. Where there is no row, the distance is zero."""
+    theirs adds to its variance, as mean squares over the number of rows. values (T, P, E) with NaN = missing, which makes
+    it approximate. The mean is one of pairs, so what is analysed is the sum of an episode's pairs' distances from it."""
     labels, member = np.unique(clusters, return_inverse=True)
     there = ~np.isnan(values)
     values = np.where(there, values - values[there].mean(), 0.0)  # (T, P, E)
@@ -87,11 +84,8 @@ def variances(values: np.ndarray, clusters: np.ndarray) -> dict[tuple[int, ...],
 
 
 def standard_error(parts: list[tuple[dict[tuple[int, ...], float], tuple[int, ...]]]) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of a sum of independent parts: their `variances` and levels (T, P, C).
-
-    Interactions are taken off and added back so that each is counted once; noise may make that smaller than a single
-    factor's share, which it cannot be. The degrees of freedom are Satterthwaite's, of the factors' shares.
-    """
+    """(standard error, Satterthwaite's degrees of freedom) of a sum of independent parts: their `variances` and levels
+    (T, P, C). Interactions alternate in sign so that each counts once; no factor's share may be larger than the sum."""
     alternating = sum((-1) ** (len(factors) + 1) * v for of_part, _ in parts for factors, v in of_part.items())
     main = [(v, levels[factors[0]]) for of_part, levels in parts for factors, v in of_part.items() if len(factors) == 1]
     variance = max([alternating, *(v for v, _ in main)], default=0.0)
@@ -129,16 +123,15 @@ def unseen_share(n: int, level: float) -> float:
 
 
 def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level: float) -> tuple[float, float, str]:
-    """(low, high, kind) in percent of success (T, P, E) with clusters (E,) and resampled means (B,).
-
-    kind is "bootstrap", or names the side that the exact bound opened: "exact_low", "exact_high", "exact".
-    """
+    """(low, high, kind) in percent of success (T, P, E) with clusters (E,) and resampled means (B,); kind is "bootstrap",
+    or names the side that the exact bound opened: "exact_low", "exact_high", "exact"."""
     rate = float(np.nanmean(success))
     error, freedom = standard_error([(variances(success, clusters), levels(success, clusters))])
     low, high = percentiles(means, rate, error, freedom, level)
     low, high = max(low, 0.0), min(high, 1.0)
     share = unseen_share(len(np.unique(clusters)), level)
-    few_failed, few_succeeded = (episodes_with(event, clusters) < FEW for event in (success < 1, success > 0))
+    events = (success < 1, success > 0)  # NaN compares False, so missing is no event
+    few_failed, few_succeeded = (len(np.unique(clusters[event.any((0, 1))])) < FEW for event in events)
     if few_failed:
         low = min(low, (1 - share) * rate)
     if few_succeeded:
@@ -150,8 +143,3 @@ def interval(success: np.ndarray, clusters: np.ndarray, means: np.ndarray, level
 def levels(values: np.ndarray, clusters: np.ndarray) -> tuple[int, int, int]:
     """(T, P, C) of values (T, P, E) whose pairs are in clusters (E,)."""
     return (*values.shape[:2], len(np.unique(clusters)))
-
-
-def episodes_with(event: np.ndarray, clusters: np.ndarray) -> int:
-    """In how many clusters (E,) the event (T, P, E) ever happened; NaN compares False, so missing is no event."""
-    return len(np.unique(clusters[event.any((0, 1))]))

@@ -90,11 +90,10 @@ def together(evidence: Evidence, tests: int) -> Evidence:
 
 
 def _correct(decided: Sequence[dict]) -> None:
-    """Adds p_holm to all claims and their parts: Holm's correction over all tests that have a p, for the one that is shown
-    of a claim was picked among its parts. Equal p have equal corrections."""
+    """Adds p_holm to all claims and their parts: Holm's correction over all tests that have a p."""
     tests = [part for claim in decided for part in claim["parts"] or [claim]]
     p = [test["p"] for test in tests if test["p"] is not None]
-    corrected = dict(zip(p, holm(p).tolist(), strict=True))
+    corrected = dict(zip(p, holm(p).tolist(), strict=True))  # equal p have equal corrections
     for claim in decided:
         for part in (claim, *claim["parts"]):
             part["p_holm"] = corrected.get(part["p"])
@@ -126,8 +125,7 @@ def _decide(tests: Sequence[Mapping], effects: Effects, strict: Effects, protoco
 
 
 def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
-    """A test's verdict and numbers. Its p is of "no difference", so a test against a size has none; nor has a protocol
-    where it cannot see how trainings differ."""
+    """A test's verdict and numbers. Its p is of "no difference": a test against a size has none, nor has one training."""
     part = {"verdict": verdict(effect, test, protocol), "unit": ledger.unit(test), "note": ""}
     part |= vars(effect or _NOTHING)
     if effect is None:

@@ -29,9 +29,8 @@ def with_phases(rows: pd.DataFrame) -> pd.DataFrame:
 
 def phases(rows: pd.DataFrame) -> list[dict]:
     """The paper's Table 7: failed episodes before and after contact, mean and sample std over plan seeds of the mean over
-    training seeds. One entry per cell that has the column. A run's failures are their share of its known episodes times the
-    cell's number of pairs, so that an episode without a row or without a phase is not taken for a success; `n_missing`
-    counts those."""
+    training seeds. A run's failures are their share of its known episodes times the cell's number of pairs, so that an
+    episode without a row or a phase (`n_missing`) is not taken for a success."""
     if "contact" not in rows:
         return []
     out, phases = [], {"before": "before_contact", "after": "after_contact"}
@@ -76,9 +75,9 @@ def geometry(rows: pd.DataFrame) -> list[dict]:
     return out
 
 
-def median_distance(rows: pd.DataFrame, env: str = "push_t") -> float | None:
+def median_distance(rows: pd.DataFrame) -> float | None:
     """The distance that divides close from far starts."""
     if "start_distance" not in rows:
         return None
-    of_env = rows[rows["env"] == env].drop_duplicates(["episode", "start"])["start_distance"].dropna()
-    return float(of_env.median()) if len(of_env) else None
+    known = rows[rows["env"] == "push_t"].drop_duplicates(["episode", "start"])["start_distance"].dropna()
+    return float(known.median()) if len(known) else None

@@ -54,8 +54,7 @@ class Evidence:
     def cell(self, env: str, wanted: Mapping) -> Cell | None:
         wanted = dict(wanted)
         cells = {cell.id: cell for cell in self.of_value(wanted.pop("value", "success"))}
-        keys = ("env", "method", "solver", "cost", "w", "epoch", "setting", "refinements", "alpha", "id")
-        found = select([{key: getattr(cell, key) for key in keys} for cell in cells.values()], env, **wanted)
+        found = select([{**vars(cell), "id": name} for name, cell in cells.items()], env, **wanted)
         return cells[found["id"]] if found else None
 
     def stratum(self, env: str, name: str | None) -> np.ndarray | None:
@@ -115,8 +114,7 @@ def _trainings(contrasts: list[paired.Contrast]) -> int | None:
 
 
 def student_interval(values: np.ndarray, level: float) -> tuple[float | None, float | None]:
-    """Student's interval of a mean (n,); (None, None) for fewer than two values, and for two that happen to be equal: they say
-    nothing of their spread, and an interval without width would decide every claim."""
+    """Student's interval of a mean (n,); (None, None) for one value, and for two equal ones, which say nothing of a spread."""
     n = len(values)
     if n < 2 or (n == 2 and abs(values[1] - values[0]) < 1e-9):
         return None, None
@@ -129,9 +127,8 @@ def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: boo
     n = (_trainings(contrasts), min(len(c.plan_seeds) for c in contrasts))
     if len(contrasts) == 1:
         low, high, _ = paired.contrast_interval(contrasts[0], resampled, evidence.level)
-        return Effect(
-            100 * estimate, low, high, paired.permutation(contrasts[0], resampled.draws.seed) if with_p else None, *n
-        )
+        p = paired.permutation(contrasts[0], resampled.draws.seed) if with_p else None
+        return Effect(100 * estimate, low, high, p, *n)
     freedom = min(paired.spread(c, resampled)[1] for c in contrasts)
     means = sum(resampled.means(c) for c in contrasts)
     low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
@@ -199,8 +196,8 @@ def _resampled_pairs(evidence: Evidence, env: str, by_method: Mapping, shared: M
 
 
 def freedom_of_pairs(by_seed: Sequence[np.ndarray], fixed: np.ndarray, episodes: int) -> float:
-    """Satterthwaite's degrees of freedom of a sum over methods: each method's trainings, (T,) values, are a factor, and the
-    episodes are one, with the variance of draws (B,) that keep the trainings."""
+    """Satterthwaite's degrees of freedom of a sum over methods: factors are each one's trainings (T,), and the episodes,
+    with the variance of draws (B,) that keep the trainings."""
     factors = [(v.var(ddof=1) / len(v), len(v) - 1) for v in by_seed if len(v) > 1]
     factors.append((float(np.nanvar(fixed)), episodes - 1))
     variance, noise = sum(v for v, _ in factors), sum(v**2 / max(df, 1) for v, df in factors)

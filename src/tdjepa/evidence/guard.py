@@ -1,20 +1,9 @@
-"""What must be there before anything is made of it. Looking damages nothing: without rows, or without a folder to write into,
-nothing is written."""
+"""What must be there before anything is made of it: without rows, or a folder to write into, nothing is written."""
 
 from collections.abc import Container, Sequence
 from pathlib import Path
 
 from tdjepa.base.errors import UserError
-
-
-def rows_of(scale: str) -> list[Path]:
-    """The rows files of a scale that lie here; those of sweeps lie one folder deeper."""
-    return sorted(Path("results", scale, "rows").rglob("[!.]*.parquet"))
-
-
-def was_run(scale: str) -> bool:
-    """Whether this scale was run here, or only its committed results are."""
-    return bool(rows_of(scale))
 
 
 def require_rows(rows: Sequence[str | Path], scale: str = "") -> None:

@@ -100,7 +100,7 @@ def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
     if SIMULATOR in (a.method, b.method):
         return "ceiling"
     if any(cell.method.endswith(LEAKY) for cell in (a, b)):
-        twins = a.method != b.method and paired.training_of(a.method) == paired.training_of(b.method)
+        twins = a.method != b.method and a.method.removesuffix(LEAKY) == b.method.removesuffix(LEAKY)
         return "leak" if twins and a.cost == b.cost and a.epoch == b.epoch else "leaky"
     if any(cell.setting != MAIN for cell in (a, b)):
         return "sweeps"

@@ -132,8 +132,6 @@ def stored(path: str | Path) -> list[dict]:
         claim = claim if isinstance(claim, dict) else {"id": claim}
         found = [claim[by].get("verdict") if isinstance(claim.get(by), dict) else None for by in ("paper", "ours")]
         if not {"id", "claim"} <= set(claim) or not set(found) <= set(VERDICTS):
-            raise UserError(
-                f"{path}: claim {claim.get('id')!r}: id, claim, and in paper and ours a verdict are expected "
-                f"({', '.join(reversed(VERDICTS))}); rerun the step that makes this file"
-            )
+            wanted = f"id, claim, and in paper and ours a verdict are expected ({', '.join(reversed(VERDICTS))})"
+            raise UserError(f"{path}: claim {claim.get('id')!r}: {wanted}; rerun the step that makes this file")
     return judged

@@ -57,16 +57,11 @@ class Contrast:
         return float(sum(np.nanmean(g.values) for g in self.groups))
 
 
-def training_of(method: str) -> str:
-    """What trainings are paired by, besides their seed."""
-    return method.removesuffix(LEAKY)
-
-
 def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
     """The weighted sum of cells on what all of them have, perhaps only on `pairs` (E,); None when nothing is shared."""
     by_method: dict[str, list[tuple[float, Cell]]] = {}
     for coefficient, cell in terms:
-        by_method.setdefault(training_of(cell.method), []).append((coefficient, cell))
+        by_method.setdefault(cell.method.removesuffix(LEAKY), []).append((coefficient, cell))
     summed = []
     for of_method in by_method.values():
         seeds = functools.reduce(np.intersect1d, [cell.train_seeds for _, cell in of_method])
@@ -122,11 +117,8 @@ def spread(c: Contrast, resampled: Resampled) -> tuple[float, float]:
 
 
 def contrast_interval(c: Contrast, resampled: Resampled, level: float) -> tuple[float, float, str]:
-    """(low, high, kind) in percentage points.
-
-    When fewer than FEW episodes differ from the usual value, the interval reaches at least to where an unseen share of
-    episodes would all go one way (see bootstrap.py), and kind is "exact".
-    """
+    """(low, high, kind) in percentage points. When fewer than FEW episodes differ from the usual value, it reaches at
+    least to where an unseen share of episodes would all go one way, and kind is "exact"."""
     low, high = percentiles(resampled.means(c), c.estimate, *spread(c, resampled), level)
     low, high = max(low, c.reach[0]), min(high, c.reach[1])
     by_episode = cluster_values(c, weighted=False)
@@ -134,8 +126,7 @@ def contrast_interval(c: Contrast, resampled: Resampled, level: float) -> tuple[
         return 100 * low, 100 * high, "bootstrap"
     share = unseen_share(len(by_episode), level)
     seen = (1 - share) * c.estimate
-    low, high = min(low, seen + share * c.reach[0]), max(high, seen + share * c.reach[1])
-    return 100 * low, 100 * high, "exact"
+    return 100 * min(low, seen + share * c.reach[0]), 100 * max(high, seen + share * c.reach[1]), "exact"
 
 
 def cluster_values(c: Contrast, weighted: bool) -> np.ndarray:

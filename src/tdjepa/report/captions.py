@@ -18,8 +18,7 @@ from tdjepa.report.table import RULE, Table
 
 
 def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
-    """Scale and numbers of seeds of each kind: goes with every success rate. Of the run, or of these cells where a table
-    holds sweeps, which take fewer."""
+    """Scale and numbers of seeds, for every success rate: of the run, or of these cells where sweeps take fewer."""
     planned = {"train": len(params.train_seeds), "plan": len(params.evaluate.plan_seeds)}
     found = {kind: sorted({cell[f"n_{kind}_seeds"] for cell in cells} or {n}) for kind, n in planned.items()}
     train, plan = count_range(found["train"], "training seed"), count_range(found["plan"], "plan seed")

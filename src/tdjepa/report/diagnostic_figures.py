@@ -9,7 +9,7 @@ from tdjepa.evidence import alignment, published
 from tdjepa.report import style
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, main_methods, method_label
-from tdjepa.report.style import COLUMN, ENV_LOOK, GREY, MATH, PAGE, look, not_run, shared_legend
+from tdjepa.report.style import COLUMN, ENV_LOOK, GREY, MATH, PAGE, finished, look, not_run
 
 
 def alignment_scatter(inputs: Inputs) -> Figure:
@@ -63,8 +63,7 @@ def calibration(inputs: Inputs) -> Figure:
             look_ = {"color": colour, "marker": marker, "ms": 2.5, "ls": line, "lw": 0.9, "elinewidth": 0.5}
             ax.errorbar(table["tau"] + aside, table["mean"], table["std"], label=ENVS[env], **look_)
     ax.set(xlabel=r"step gap $\tau$", ylabel=rf"{MATH['d_psi']} (model steps)", ylim=(0, None))
-    shared_legend(figure, [ax])
-    return figure
+    return finished(figure, [ax])
 
 
 def aliasing(inputs: Inputs) -> Figure:
@@ -86,10 +85,7 @@ def aliasing(inputs: Inputs) -> Figure:
         for a in of_env[:1]:
             ax.axvline(a["patch"], color="black", ls=":", lw=0.9, label="one patch")
         ax.set(title=ENVS[env], ylim=(0, None))
-    figure.supxlabel("shift of the agent (px)", fontsize=7.5)
-    figure.supylabel("relative change", fontsize=7.5)
-    shared_legend(figure, [ax for _, ax in panels])
-    return figure
+    return finished(figure, [ax for _, ax in panels], "shift of the agent (px)", "relative change")
 
 
 def training(inputs: Inputs) -> Figure:
@@ -105,9 +101,7 @@ def training(inputs: Inputs) -> Figure:
             _curves(ax, inputs, curves[curves["env"] == env], value)
     for ax, label in zip(axes[:, 0], ("loss", "effective rank"), strict=True):
         ax.set_ylabel(label)
-    figure.supxlabel("training epoch", fontsize=7.5)
-    shared_legend(figure, axes.flat)
-    return figure
+    return finished(figure, axes.flat, "training epoch")
 
 
 def _curves(ax: Axes, inputs: Inputs, of_env, value: str) -> None:

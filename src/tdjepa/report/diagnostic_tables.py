@@ -28,7 +28,7 @@ def rank_split(inputs: Inputs) -> Table:
 
 def phases(inputs: Inputs) -> Table:
     """The paper's Table 7: failures before and after contact."""
-    source, d = published.load()["phases"], inputs.params.render.digits
+    source, d = published.load()["phases"], inputs.digits
     env, body = source["env"], []
     found = {(f["env"], f["method"], f["cost"]): f for f in inputs.stats["phases"]}
     for cost in COSTS:
@@ -50,7 +50,7 @@ def _mark(inputs: Inputs, *cells: dict | None) -> str:
 
 def geometry(inputs: Inputs) -> Table:
     """The paper's Table 8: success by the distance at the start."""
-    source, d = published.load()["geometry"], inputs.params.render.digits
+    source, d = published.load()["geometry"], inputs.digits
     env, body = source["env"], []
     found = {(g["env"], g["method"], g["cost"], g["stratum"]): g["mean"] for g in inputs.stats["geometry"]}
     cells = {cost: [inputs.cell(env, "tdjepa", cost)] for cost in COSTS}
@@ -105,7 +105,7 @@ def disagreement(inputs: Inputs) -> Table:
                 body.append([ENVS[env], *names, *[NOT_RUN] * 4, "–"])
                 continue
             n = sum(outcomes)
-            shares = [Traced(number(100 * k / n, p.render.digits), found["a"], found["b"]) for k in outcomes]
+            shares = [Traced(number(100 * k / n, inputs.digits), found["a"], found["b"]) for k in outcomes]
             body.append([ENVS[env], *names, *shares, f"{n:,}"])
     head = ["Environment", "A", "B", "Both", "Only A", "Only B", "Neither", "Episodes"]
     return captioned(inputs, "disagreement", head, body, left=3)

@@ -39,7 +39,7 @@ def _simulated(inputs: Inputs) -> str:
 def _worth(inputs: Inputs, cell: dict) -> str:
     """All pairs / without those that are solved at the start / excess over random actions."""
     values = (cell["mean"], cell["mean_nontrivial"], cell["excess_over_random"])
-    return Traced(" / ".join(number(value, inputs.params.render.digits) for value in values), cell["id"])
+    return Traced(" / ".join(number(value, inputs.digits) for value in values), cell["id"])
 
 
 def training_seeds(inputs: Inputs) -> Table:
@@ -55,7 +55,7 @@ def training_seeds(inputs: Inputs) -> Table:
 
 def _trainings(inputs: Inputs, cell: dict) -> str:
     """The mean of each training (their std / the std over plan seeds)."""
-    d, by_seed = inputs.params.render.digits, seed_means(cell)
+    d, by_seed = inputs.digits, seed_means(cell)
     texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in inputs.params.train_seeds]
     spreads = f"{number(cell['std_train_seeds'], d)}/{number(cell['std'], d)}"
     return Traced(f"{' '.join(texts)} ({spreads})", cell["id"])
@@ -94,10 +94,9 @@ def split_leak(inputs: Inputs) -> Table:
 
 def data(inputs: Inputs) -> Table:
     """What is in the data sets, from their cards."""
-    d = inputs.params.render.digits
 
     def percent(share: float | None) -> str:
-        return number(None if share is None else 100 * share, d)
+        return number(None if share is None else 100 * share, inputs.digits)
 
     def numbers(*values: float) -> str:
         return ", ".join(number(value, 2) for value in values)
@@ -106,7 +105,7 @@ def data(inputs: Inputs) -> Table:
         "Episodes": lambda c: f"{c['episodes']:,}",
         "Frames": lambda c: f"{c['rows']:,}",
         "Episode length (least, mean, most)": lambda c: (
-            f"{c['length_min']}, {number(c['length_mean'], d)}, {c['length_max']}"
+            f"{c['length_min']}, {number(c['length_mean'], inputs.digits)}, {c['length_max']}"
         ),
         "Demonstrations that succeed (%)": lambda c: percent(c["success_share"]),
         "Pairs solved at the start (%)": lambda c: percent(c["trivial_share"]),
@@ -140,7 +139,7 @@ def claims(inputs: Inputs) -> Table:
         verdicts = [claim["paper"]["verdict"], claim["ours"]["verdict"]]
         texts = [Strong(v) if v in ("reproduced", "contradicted") else v for v in verdicts]
         said = f"{claim['claim'].removesuffix('.')} ({claim['place'].replace('section ', '§')})."
-        effect = effect_text(claim["ours"], inputs.params.render.digits, claim.get("unit", "points"))
+        effect = effect_text(claim["ours"], inputs.digits, claim.get("unit", "points"))
         body.append([str(i), said, *texts, effect or "–"])
     body = body or [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
     head = ["", "Claim (place)", "Its protocol", "Ours", "Effect, ours"]

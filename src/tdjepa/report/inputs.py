@@ -39,6 +39,10 @@ class Inputs:
     probes: list[dict]
     files: dict[str, Sequence[Path]]  # rows, pairs, curves
 
+    @property
+    def digits(self) -> int:
+        return self.params.render.digits
+
     @functools.cached_property
     def rows(self):
         from tdjepa.evidence import rows
@@ -78,13 +82,10 @@ class Inputs:
         return select(self.stats["cells"], env, method, **wanted)
 
     def rank(self, env: str, method: str, measure: str, split: str = "all", epoch: int | None = None, **more):
-        """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run.
-
-        Of the last checkpoint, unless told otherwise; `train_seed` picks one training.
-        """
+        """(mean, sample std or None, n) over training seeds of a cost's correlation with the gap; None when not run."""
         wanted = {"env": env, "method": method, "measure": measure, "split": split, **more}
         found = [r for r in self.stats["ranks"] if all(r[key] == value for key, value in wanted.items())]
-        epoch = max((r.get("epoch", 0) for r in found), default=0) if epoch is None else epoch
+        epoch = max((r.get("epoch", 0) for r in found), default=0) if epoch is None else epoch  # usually the last
         rho = [r["rho"] for r in found if r.get("epoch", 0) == epoch]
         return (mean(rho), spread(rho), len(rho)) if rho else None
 
@@ -125,15 +126,9 @@ def read(params: Params, stats: Path | None = None, claims: Path | None = None, 
     if not {"cells", "comparisons"} <= set(judged):
         raise UserError(f"{stats}: no cells and comparisons in it; make it with `tdjepa judge`")
     cards, shifted, probes = ([_read_keys(path, KEYS[kind]) for path in files.pop(kind, ())] for kind in KEYS)
-    return Inputs(
-        params,
-        {**EMPTY, **judged},
-        {card["env"]: card for card in cards},
-        [found for found in shifted if found["ratio_one_patch"] is not None],
-        ledger.stored(claims) if claims and Path(claims).exists() else [],
-        probes,
-        files,
-    )
+    shifted = [found for found in shifted if found["ratio_one_patch"] is not None]
+    verdicts = ledger.stored(claims) if claims and Path(claims).exists() else []
+    return Inputs(params, EMPTY | judged, {card["env"]: card for card in cards}, shifted, verdicts, probes, files)
 
 
 def _read_curve(path: Path):

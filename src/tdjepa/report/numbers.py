@@ -124,26 +124,24 @@ def _settings(inputs: Inputs, env: str) -> dict[str, dict | None]:
 
 
 def _cells(inputs: Inputs, env: str) -> Iterator[Macro]:
-    d = inputs.params.render.digits
     for name, cell in _settings(inputs, env).items():
         stem, source = camel(env) + name, f"cell {cell['id']}" if cell else "no rows"
-        yield (stem, f"{number(cell['mean'], d)} %" if cell else NOT_RUN, source)
-        yield (f"{stem}Std", number(cell["std"], d) if cell else NOT_RUN, source)
-        yield (f"{stem}Interval", interval_text(cell, d) if cell else NOT_RUN, source)
+        yield (stem, f"{number(cell['mean'], inputs.digits)} %" if cell else NOT_RUN, source)
+        yield (f"{stem}Std", number(cell["std"], inputs.digits) if cell else NOT_RUN, source)
+        yield (f"{stem}Interval", interval_text(cell, inputs.digits) if cell else NOT_RUN, source)
         nontrivial = cell["mean_nontrivial"] if cell else None
-        yield (f"{stem}Nontrivial", NOT_RUN if nontrivial is None else f"{number(nontrivial, d)} %", source)
+        yield (f"{stem}Nontrivial", NOT_RUN if nontrivial is None else f"{number(nontrivial, inputs.digits)} %", source)
 
 
 def _comparisons(inputs: Inputs, env: str) -> Iterator[Macro]:
-    d = inputs.params.render.digits
     for (a, cell_a), (b, cell_b) in combinations(reversed(_settings(inputs, env).items()), 2):
         if cell_a is None and cell_b is None and not _named_in_text(a, b):
             continue
         found = inputs.comparison(cell_a, cell_b)
         stem = f"{camel(env)}{a}Minus{b}"
         source = f"comparison {found['a']} - {found['b']}" if found else "no rows"
-        yield (stem, f"{number(found['difference'], d)} points" if found else NOT_RUN, source)
-        yield (f"{stem}Interval", interval_text(found, d) if found else NOT_RUN, source)
+        yield (stem, f"{number(found['difference'], inputs.digits)} points" if found else NOT_RUN, source)
+        yield (f"{stem}Interval", interval_text(found, inputs.digits) if found else NOT_RUN, source)
         yield (f"{stem}P", f"p {p_text(found['p_holm'])}" if found else NOT_RUN, f"{source}, p_holm")
         yield (f"{stem}Reading", reading(found), source)
 
@@ -158,9 +156,8 @@ def reading(comparison: dict | None) -> str:
     """What an interval of a difference allows to say."""
     if comparison is None:
         return NOT_RUN
-    if comparison["low"] > 0:
-        return "the interval lies above zero"
-    return "the interval lies below zero" if comparison["high"] < 0 else "the interval contains zero"
+    above, below = comparison["low"] > 0, comparison["high"] < 0
+    return f"the interval {'lies above' if above else 'lies below' if below else 'contains'} zero"
 
 
 def _diagnostics(inputs: Inputs, env: str) -> Iterator[Macro]:
@@ -176,7 +173,7 @@ def _diagnostics(inputs: Inputs, env: str) -> Iterator[Macro]:
 
 
 def _card(inputs: Inputs, env: str) -> Iterator[Macro]:
-    card, d = inputs.cards.get(env, {}), inputs.params.render.digits
+    card, d = inputs.cards.get(env, {}), inputs.digits
     keys = {"Episodes": "episodes", "Frames": "rows", "Success": "success_share", "Trivial": "trivial_share"}
     for name, key in keys.items():
         value = card.get(key)

@@ -50,9 +50,8 @@ def interval_text(found: dict, digits: int) -> str:
 def reproduced_text(inputs: Inputs, cell: dict | None, interval: bool = True) -> str:
     if cell is None:
         return NOT_RUN
-    d = inputs.params.render.digits
-    text = number(cell["mean"], d) if cell["std"] is None else mean_std((cell["mean"], cell["std"]), d)
-    text += f" {interval_text(cell, d)}" if interval else ""
+    text = mean_std([value for value in (cell["mean"], cell["std"]) if value is not None], inputs.digits)
+    text += f" {interval_text(cell, inputs.digits)}" if interval else ""
     return Traced(text + ("†" if partial(inputs.params, cell) else ""), cell["id"])
 
 
@@ -62,20 +61,16 @@ def partial(params: Params, cell: dict) -> bool:
         return True
     if cell.get("setting", MAIN) != MAIN or cell["method"] == SIMULATOR:
         return False  # a sweep says itself how many seeds it takes, the simulator's label how many pairs
-    trained = cell["method"] not in UNTRAINED
-    return (
-        (trained and cell["n_train_seeds"] < len(params.train_seeds))
-        or cell["n_plan_seeds"] < len(runs.plan_seeds_of(params, cell["method"]))
-        or cell["n_episodes"] < params.evaluate.episodes
-    )
+    planned = {"n_plan_seeds": len(runs.plan_seeds_of(params, cell["method"])), "n_episodes": params.evaluate.episodes}
+    planned |= {} if cell["method"] in UNTRAINED else {"n_train_seeds": len(params.train_seeds)}
+    return any(cell[key] < n for key, n in planned.items())
 
 
 def difference_text(inputs: Inputs, comparison: dict | None) -> str:
     if comparison is None:
         return NOT_RUN
-    d = inputs.params.render.digits
-    text = f"{number(comparison['difference'], d)} {interval_text(comparison, d)}, p {p_text(comparison['p_holm'])}"
-    return Traced(text, comparison["a"], comparison["b"])
+    difference, interval = number(comparison["difference"], inputs.digits), interval_text(comparison, inputs.digits)
+    return Traced(f"{difference} {interval}, p {p_text(comparison['p_holm'])}", comparison["a"], comparison["b"])
 
 
 def effect_text(found: dict, digits: int, unit: str = "points") -> str:

@@ -17,10 +17,8 @@ from tdjepa.report.style import BLUE, COLUMN, COST_LOOK, GREY, MATH, ORANGE, PAG
 
 
 def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, float, int]]:
-    """(epoch, percent, episodes) of the first training and plan seed under the published protocol.
-
-    Costs that the protocol follows at its end only have their earlier epochs in a sweep, <environment>_epochs.
-    """
+    """(epoch, percent, episodes) of the first training and plan seed under the published protocol; earlier epochs of costs
+    that the protocol follows at its end only are in a sweep, <environment>_epochs."""
     points = {}
     for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
         for cell in inputs.stats["cells"]:
@@ -58,8 +56,7 @@ def epoch_curve(inputs: Inputs) -> Figure:
         ax.set(ylim=(-3, 103), title=ENVS[env], xlabel="training epoch")
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes[0, 0].set_ylabel("success (%)")
-    style.shared_legend(figure, axes.flat)
-    return figure
+    return style.finished(figure, axes.flat)
 
 
 def _published_curve(ax: Axes, env: str, cost: str, **how) -> None:
@@ -208,5 +205,4 @@ def variants(inputs: Inputs) -> Figure:
     labels = [source["labels"].get(m, "full, continued") for m in names]
     ax.set_yticks(range(len(names)), [textwrap.fill(label, 18) for label in labels])
     style.light_grid(ax)
-    style.shared_legend(figure, [ax])
-    return figure
+    return style.finished(figure, [ax])

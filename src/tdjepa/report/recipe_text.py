@@ -3,6 +3,7 @@ values. All of it is read from the parameters, so the report's text is true at e
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from tdjepa.config import runs
 from tdjepa.config.params import Params
@@ -29,22 +30,17 @@ TRAINED = {
     "lr": ("learning rate", lambda t: t.train.lr, plain),
     "sigreg": ("weight of SIGReg", lambda t: t.method.terms.sigreg.weight if t.method.terms.sigreg else 0.0, plain),
 }
-SIZES = {
-    "Latent": lambda t: str(t.model.latent),
-    "Patch": lambda t: str(t.model.encoder.patch),
-    "EncoderDepth": lambda t: str(t.model.encoder.depth),
-    "EncoderWidth": lambda t: str(t.model.encoder.width),
-    "PositionStd": lambda t: plain(t.model.encoder.position_std),
-    "Batch": lambda t: str(t.train.batch * t.train.accumulate),
-}
+SIZES = {"Latent": "model.latent", "Patch": "model.encoder.patch", "EncoderDepth": "model.encoder.depth"}
+SIZES |= {"EncoderWidth": "model.encoder.width", "PositionStd": "model.encoder.position_std"}
 
 
 def texts(p: Params) -> dict[str, str]:
     """Texts by the name of their macro."""
     places = [(env, m) for env in p.envs for m in (runs.methods_in(p, env) or list(p.methods))]
     trained = {where: train_slice(p, *where, p.train_seeds[0]) for where in places}
+    numbers = {name: attrgetter(key) for name, key in SIZES.items()} | {"Batch": TRAINED["batch"][1]}
     return {
-        **{name: spread(p, {where: pick(t) for where, t in trained.items()}) for name, pick in SIZES.items()},
+        **{name: spread(p, {where: plain(pick(t)) for where, t in trained.items()}) for name, pick in numbers.items()},
         "Image": by_env({env: str(getattr(p.collect, env).image_size) for env in p.envs}),
         "Recipe": differences(p, trained),
         "StepFactor": step_factor(p),

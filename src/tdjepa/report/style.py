@@ -64,8 +64,11 @@ def envs_with(frame, inputs: Inputs) -> list[str]:
     return [env for env in ENVS if env in found] or [inputs.params.envs[0]]
 
 
-def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
-    """One legend for all panels, above them, where it covers nothing, in as few lines as the width allows."""
+def finished(figure: Figure, axes: Iterable[Axes], x: str = "", y: str = "") -> Figure:
+    """With labels that all panels share, and one legend above them, in as few lines as the width allows."""
+    for label, place in ((x, figure.supxlabel), (y, figure.supylabel)):
+        if label:
+            place(label, fontsize=7.5)
     labelled = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
@@ -75,8 +78,9 @@ def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
         how = {"loc": "outside upper center", "ncols": columns, "columnspacing": 1.0, "handlelength": 2.2}
         legend = figure.legend(labelled.values(), labelled.keys(), **how)
         if columns == 1 or legend.get_window_extent(renderer).width <= figure.bbox.width:
-            return
+            break
         legend.remove()
+    return figure
 
 
 def wilson(rate: float, n: int, z: float) -> tuple[float, float]:

@@ -37,11 +37,10 @@ def _text(found: Inputs, env: str, method: str, cost: str, intervals: bool) -> s
     known = f" ({printed['mean']:.1f})" if printed else ""
     if cell is None:
         return NOT_RUN + known
-    d = found.params.render.digits
     pairs = f", {count(cell['n_episodes'], 'pair')}" if method == SIMULATOR else ""  # fewer than of the others
     mark = "†" if partial(found.params, cell) else ""
-    interval = f" {interval_text(cell, d)}" if intervals else ""
-    return f"{number(cell['mean'], d)}{interval}{mark}{pairs}{known}"
+    interval = f" {interval_text(cell, found.digits)}" if intervals else ""
+    return f"{number(cell['mean'], found.digits)}{interval}{mark}{pairs}{known}"
 
 
 def markdown(found: Inputs) -> str:

@@ -42,8 +42,8 @@ def run(p: Params, train_tflops: float, plan_tflops: float, peak_tflops: float =
         if each := [job for job in found if job.kind == kind]:
             flop, longest = sum(job.flop for job in each), max(each, key=lambda job: job.flop)
             total += flop / rate / 3.6e15
-            print(f"{kind:<9}{len(each):>6}{flop / 1e15:>10.1f}{flop / rate / 3.6e15:>8.1f}", end="   ")
-            print(f"{longest.name}, {longest.flop / rate / 3.6e15:.1f} h")
+            counted = f"{kind:<9}{len(each):>6}{flop / 1e15:>10.1f}{flop / rate / 3.6e15:>8.1f}"
+            print(f"{counted}   {longest.name}, {longest.flop / rate / 3.6e15:.1f} h")
     print(f"{'all':<9}{len(found):>6}{sum(job.flop for job in found) / 1e15:>10.1f}{total:>8.1f}")
     if measure:
         show_measured(p, sum(job.flop for job in found if job.kind == "train"), train_tflops, peak_tflops)

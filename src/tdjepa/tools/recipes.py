@@ -24,7 +24,7 @@ from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, cost_text, method_label
 from tdjepa.report.phrases import number
 from tdjepa.report.planning_figures import curve
-from tdjepa.report.style import env_panels, look, shared_legend
+from tdjepa.report.style import env_panels, finished, look
 from tdjepa.report.table import RULE, Table
 from tdjepa.steps.paths import path
 
@@ -74,7 +74,7 @@ def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
 
 def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
     """One line per environment and method, one column per evaluated epoch: success, and the minutes until then."""
-    p, d = found.params, found.params.render.digits
+    p, d = found.params, found.digits
     epochs = diagnosed_epochs(p)
     body: list[list[str] | None] = []
     for env in p.envs:
@@ -100,7 +100,4 @@ def draw(p: Params, curves: dict[tuple[str, str], Points]):
                 how = {"color": colour, "marker": marker, "ls": line, "label": method_label(p, m)}
                 ax.plot(*zip(*curves[env, m], strict=True), **how)
         ax.set(ylim=(-3, 103), xlim=(0, None), title=ENVS[env])
-    figure.supxlabel("CPU-minutes of training", fontsize=7.5)
-    figure.supylabel("success (%)", fontsize=7.5)
-    shared_legend(figure, [ax for _, ax in panels])
-    return figure
+    return finished(figure, [ax for _, ax in panels], "CPU-minutes of training", "success (%)")

@@ -43,7 +43,7 @@ def cited(made: Sequence[Table]) -> set[str]:
 
 def every_cell(found: Inputs) -> Table:
     """All cells, the epochs of the curves among them."""
-    d, body = found.params.render.digits, []
+    d, body = found.digits, []
     for cell in found.stats["cells"]:
         cost = COSTS.get(cell["cost"], "–" if cell["cost"] == "none" else cell["cost"])
         texts = [method_label(found.params, cell["method"]), cost, planner_text(cell), str(cell["epoch"] or "–")]

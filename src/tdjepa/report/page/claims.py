@@ -21,9 +21,8 @@ def view(claim: dict, digits: int) -> dict:
     """A claim as the template shows it."""
     asked = " · ".join(filter(None, (claim.get("place"), _plain(claim.get("comparison")))))
     verdicts = [_verdict(title, claim[protocol], digits) for protocol, title in PROTOCOLS.items()]
-    if all(found["verdict"] == NOT_RUN for found in verdicts):
-        verdicts = []
-    return {**claim, "asked": asked, "verdict": claim["ours"]["verdict"], "verdicts": verdicts}
+    run = any(found["verdict"] != NOT_RUN for found in verdicts)
+    return {**claim, "asked": asked, "verdict": claim["ours"]["verdict"], "verdicts": verdicts if run else []}
 
 
 def _plain(comparison) -> str | None:

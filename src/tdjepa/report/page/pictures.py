@@ -30,17 +30,13 @@ def figures(found: Inputs, title: Callable[[str], str]) -> list[dict[str, str]]:
 
 def _figure_uri(figure: Figure) -> str:
     """Without a background, so that the page's shows through; dates and random identifiers are left out."""
+    svg, png = io.BytesIO(), io.BytesIO()
     with matplotlib.rc_context(STYLE):
-        content = _saved(figure, "svg", metadata={"Date": None, "Creator": None})
-        if len(content) <= FIGURE_BYTES:
-            return _uri("image/svg+xml", content)
-        return _uri("image/png", _saved(figure, "png", metadata={"Software": None}, dpi=200))
-
-
-def _saved(figure: Figure, kind: str, **options) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, transparent=True, **options)
-    return buffer.getvalue()
+        figure.savefig(svg, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        if len(svg.getvalue()) <= FIGURE_BYTES:
+            return _uri("image/svg+xml", svg.getvalue())
+        figure.savefig(png, format="png", transparent=True, metadata={"Software": None}, dpi=200)
+        return _uri("image/png", png.getvalue())
 
 
 def rollouts(paths: Sequence[Path]) -> tuple[list[dict[str, str]], list[Path]]:

@@ -18,7 +18,7 @@ from tdjepa.report.inputs import Inputs
 from tdjepa.report.page import cells
 from tdjepa.report.phrases import reproduced_text
 
-FACTS = ("mean", "std", "low", "high", "mean_nontrivial", "excess_over_random", "epoch")
+FACTS = ("env", "mean", "std", "low", "high", "mean_nontrivial", "excess_over_random", "epoch")
 FACTS += ("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows")
 COMPARED = ("difference", "low", "high", "p_holm")
 
@@ -64,14 +64,9 @@ def _runs(of_cell: pd.DataFrame, n_pairs: int) -> list:
 
 
 def _cell(found: Inputs, cell: dict, runs: dict) -> dict:
-    return {
-        "name": cells.name(found, cell),
-        "env": cell["env"],
-        "text": str(reproduced_text(found, cell)),
-        "planner": cells.planner_text(cell),
-        **{name: cell[name] for name in FACTS},
-        "runs": runs.get(_key(cell), []),
-    }
+    said = {"name": cells.name(found, cell), "text": str(reproduced_text(found, cell))}
+    said |= {"planner": cells.planner_text(cell), "runs": runs.get(_key(cell), [])}
+    return said | {name: cell[name] for name in FACTS}
 
 
 def _file(path: Path) -> dict:
@@ -84,9 +79,7 @@ def _file(path: Path) -> dict:
         found["problem"] = "its content is not what its card says: it was changed after it was made"
     epochs = {name: value for name, value in card.get("inputs", {}).items() if name.startswith("epoch_")}
     return found | {
-        "machine": card.get("machine"),
-        "criterion": card.get("success_criterion"),
-        "params": card.get("params"),
+        **{"machine": card.get("machine"), "criterion": card.get("success_criterion"), "params": card.get("params")},
         "checkpoints": {name.removeprefix("epoch_"): value for name, value in epochs.items()},
         "commands": commands(card.get("params") or {}, bool(epochs)),
     }
