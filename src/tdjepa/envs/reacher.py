@@ -38,9 +38,7 @@ class Reacher(Env):
         """Uniformly random actions, as in the released data. They are after nothing, so the goals are NaN."""
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         self.restore(np.stack([sample_start(rng) for rng in rngs]))
-        actions = np.stack([rng.uniform(-1, 1, (cfg.data.max_steps, 2)) for rng in rngs]).astype(
-            np.float32
-        )  # (E, T, 2)
+        actions = np.stack([rng.uniform(-1, 1, (cfg.data.max_steps, 2)) for rng in rngs]).astype(np.float32)
         states = [self.state]
         for t in range(cfg.data.max_steps):
             self.step(actions[:, t])
