@@ -98,14 +98,18 @@ def _pages(frames, goal, real, imagined, every: int, frameskip: int, title: str)
     curve.set_ylabel("cost to the goal", fontsize=8)
     curve.tick_params(labelsize=7)
     curve.legend(fontsize=7, loc="upper right", frameon=False)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the axes stay where they are: to place them takes longer than to draw a page
-    pages = []
+    pages, moving = [], (current, line, dot, curve.get_legend())  # the legend lies over the lines
+    for artist in moving:
+        artist.set_animated(True)
+    canvas.draw()
+    still = canvas.copy_from_bbox(figure.bbox)  # drawn once, because all of it takes a tenth of a second per page
     for step, frame in enumerate(frames):
         current.set_data(frame)
         line.set_data(range(step + 1), real[: step + 1])
         dot.set_data([step], [real[step]])
-        canvas.draw()
+        canvas.restore_region(still)
+        for artist in moving:
+            artist.axes.draw_artist(artist)
         pages.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     return pages + pages[-1:] * 8  # rest on the end
 
