@@ -46,10 +46,8 @@ def contacts() -> tuple[np.ndarray, np.ndarray]:
 POINTS, NORMALS = contacts()
 ARMS = POINTS - CENTRE
 LEVERS = ARMS[:, 0] * NORMALS[:, 1] - ARMS[:, 1] * NORMALS[:, 0]  # (K,)
-TURN, TRAVEL = (
-    LEVERS / INERTIA,
-    1 + LEVERS**2 / INERTIA,
-)  # of the block and of the contact, per pixel of the centre's way
+# the turn of the block, and the way of the contact, per pixel of the centre's way; (K,)
+TURN, TRAVEL = LEVERS / INERTIA, 1 + LEVERS**2 / INERTIA
 STANDS = POINTS - (RADIUS + CLEAR) * NORMALS  # where the agent stands before it pushes; (K, 2)
 
 

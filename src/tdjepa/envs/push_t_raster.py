@@ -41,7 +41,7 @@ class Raster:
         self.surface.fill(WHITE)
         for box in placed(*TARGET):
             pygame.draw.polygon(self.surface, GREEN, box)
-        draw_walls(self.surface)
+        draw_edges(self.surface, GREY, physics.WALLS)
         self.table = self.canvas.copy()
         self.empty = self.shrink((0, 0, WORLD, WORLD))
 
@@ -58,11 +58,12 @@ class Raster:
         boxes, agent, r = placed(*state[2:5]), (round(state[0]), round(state[1])), round(physics.RADIUS)
         dirty = apart(self.cut([p for box in boxes for p in box], HALF + 1), self.cut([agent], r + 1))
         for box in boxes:
-            draw_box(self.surface, box)
+            pygame.draw.polygon(self.surface, BLOCK, box)
+            draw_edges(self.surface, BLOCK_EDGE, zip(box, [*box[1:], box[0]], strict=True))
         pygame.draw.circle(self.surface, AGENT_EDGE, agent, r)
         pygame.draw.circle(self.surface, AGENT, agent, r - RIM)
         if any(min(piece) <= 0 or max(piece) >= WORLD for piece in dirty):
-            draw_walls(self.surface)  # they lie over everything
+            draw_edges(self.surface, GREY, physics.WALLS)  # they lie over everything
         for piece in dirty:
             self.bring(frame, piece)
         for left, top, right, bottom in dirty:
@@ -108,32 +109,20 @@ raster = cache(Raster)
 def placed(x: float, y: float, angle: float) -> list[list[tuple[int, int]]]:
     """The corners of the bar and the stem of a T that stands there, in whole pixels."""
     c, s = math.cos(angle), math.sin(angle)
-    return [
-        [(round(x + c * u - s * v), round(y + s * u + c * v)) for u, v in physics.corners(box)]
-        for box in (physics.BAR, physics.STEM)
-    ]
+    corners = [(round(x + c * u - s * v), round(y + s * u + c * v)) for u, v in physics.OUTLINE.tolist()]
+    return [corners[:4], corners[4:]]
 
 
-def draw_box(surface: pygame.Surface, box: list[tuple[int, int]]) -> None:
-    pygame.draw.polygon(surface, BLOCK, box)
-    for a, b in zip(box, [*box[1:], box[0]], strict=True):
-        draw_edge(surface, BLOCK_EDGE, a, b)
-
-
-def draw_edge(surface: pygame.Surface, colour, a: tuple[int, int], b: tuple[int, int]) -> None:
-    """The library's thick line: a line, a strip and round ends. Its strip takes absolute values where a perpendicular
+def draw_edges(surface: pygame.Surface, colour, edges) -> None:
+    """The library's thick lines: a line, a strip and round ends each. Its strip takes absolute values where a perpendicular
     needs signs, so outlines are thinner at some angles; that is kept."""
-    pygame.draw.line(surface, colour, a, b, 2 * HALF)
-    x, y = abs(b[1] - a[1]), abs(b[0] - a[0])
-    if x or y:
-        k = HALF / math.sqrt(x * x + y * y)
-        x, y = round(x * k), round(y * k)
-        strip = [(a[0] - x, a[1] - y), (a[0] + x, a[1] + y), (b[0] + x, b[1] + y), (b[0] - x, b[1] - y)]
-        pygame.draw.polygon(surface, colour, strip)
-        pygame.draw.circle(surface, colour, a, HALF)
-        pygame.draw.circle(surface, colour, b, HALF)
-
-
-def draw_walls(surface: pygame.Surface) -> None:
-    for a, b in physics.WALLS:
-        draw_edge(surface, GREY, a, b)
+    for a, b in edges:
+        pygame.draw.line(surface, colour, a, b, 2 * HALF)
+        x, y = abs(b[1] - a[1]), abs(b[0] - a[0])
+        if x or y:
+            k = HALF / math.sqrt(x * x + y * y)
+            x, y = round(x * k), round(y * k)
+            strip = [(a[0] - x, a[1] - y), (a[0] + x, a[1] + y), (b[0] + x, b[1] + y), (b[0] - x, b[1] - y)]
+            pygame.draw.polygon(surface, colour, strip)
+            pygame.draw.circle(surface, colour, a, HALF)
+            pygame.draw.circle(surface, colour, b, HALF)

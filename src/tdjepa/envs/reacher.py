@@ -16,7 +16,7 @@ from tdjepa.config.slices import CollectSlice
 from tdjepa.envs.base import Demonstrations, Env
 from tdjepa.envs.gl import PHYSICS, Renderer, mujoco
 
-TOLERANCE = 0.05  # rad
+REACHED = 0.05  # rad
 TARGET_SIZE = 0.015  # of the library's task; its target is transparent and touches nothing
 
 # a state: both angles, both velocities, the solver's first guess, and the angles after the first of the two physics steps
@@ -26,7 +26,7 @@ ANGLES, VELOCITIES, OF_PHYSICS, BETWEEN, WIDTH = slice(0, 2), slice(2, 4), slice
 class Reacher(Env):
     name, width = "reacher", WIDTH
     success_text = (
-        f"both joint angles come within {TOLERANCE:g} rad of the goal's (not wrapped) at any step of the budget"
+        f"both joint angles come within {REACHED:g} rad of the goal's (not wrapped) at any step of the budget"
     )
     renderer_difference = {"mean": 1.2, "max": 70}
 
@@ -38,9 +38,7 @@ class Reacher(Env):
         """Uniformly random actions, as in the released data. They are after nothing, so the goals are NaN."""
         rngs = [stream(cfg.seed, "collect", cfg.env, k) for k in range(cfg.data.episodes)]
         self.restore(np.stack([sample_start(rng) for rng in rngs]))
-        actions = np.stack([rng.uniform(-1, 1, (cfg.data.max_steps, 2)) for rng in rngs]).astype(
-            np.float32
-        )  # (E, T, 2)
+        actions = np.stack([rng.uniform(-1, 1, (cfg.data.max_steps, 2)) for rng in rngs]).astype(np.float32)
         states = [self.state]
         for t in range(cfg.data.max_steps):
             self.step(actions[:, t])
@@ -72,12 +70,12 @@ class Reacher(Env):
         return there | reached(self._state[:, BETWEEN], goals) if self._stepped else there
 
     def distance(self, goals):
-        return np.abs(self._state[:, ANGLES] - np.asarray(goals)[:, ANGLES]).max(1) / TOLERANCE
+        return np.abs(self._state[:, ANGLES] - np.asarray(goals)[:, ANGLES]).max(1) / REACHED
 
 
 def reached(angles: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """(N, 2), (N, 2) -> (N,) bool"""
-    return (np.abs(angles - goal) < TOLERANCE).all(1)
+    return (np.abs(angles - goal) < REACHED).all(1)
 
 
 def sample_start(rng: np.random.Generator) -> np.ndarray:

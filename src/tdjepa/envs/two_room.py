@@ -5,6 +5,7 @@ same order, so states are bit-equal to those of its environment (tests/test_two_
 """
 
 from functools import cache
+from itertools import count
 
 import numpy as np
 
@@ -30,10 +31,9 @@ class TwoRoom(Env):
 
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
         """Expert episodes. Those that are too short are replaced by episodes of the next streams."""
-        kept, number = [], 0
+        kept, numbers = [], count()
         while len(kept) < cfg.data.episodes:
-            rngs = [stream(cfg.seed, "collect", cfg.env, number + k) for k in range(512)]
-            number += len(rngs)
+            rngs = [stream(cfg.seed, "collect", cfg.env, next(numbers)) for _ in range(512)]
             for states, actions, steps, goal in zip(*demonstrate(rngs, cfg.data), strict=True):
                 if steps + 1 >= cfg.min_length:
                     kept.append((states[: steps + 1], actions[:steps], goal))

@@ -1,5 +1,7 @@
 """The encoder: a ViT whose CLS token, or all of its patch tokens, are the embedding of a frame."""
 
+from itertools import pairwise
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -26,11 +28,8 @@ class Encoder(nn.Module):
         if cfg.width % cfg.heads:
             raise UserError(f"model.encoder.heads = {cfg.heads}: must divide model.encoder.width = {cfg.width}")
         widths = (3, *cfg.stem)
-        self.stem = nn.Sequential()
-        for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False)):
-            self.stem.append(nn.Conv2d(a, b, 3, stride=2, padding=1))
-            if i + 1 < len(cfg.stem):
-                self.stem.append(nn.GELU())
+        layers = [layer for a, b in pairwise(widths) for layer in (nn.Conv2d(a, b, 3, stride=2, padding=1), nn.GELU())]
+        self.stem = nn.Sequential(*layers[:-1])
         self.vit = ViT(cfg, image_size // shrink, widths[-1])
         self.patch, self.readout = cfg.patch, cfg.readout
         self.out = cfg.width if cfg.readout == "cls" else cfg.width * self.vit.patches

@@ -57,10 +57,9 @@ class Reachability(nn.Module):
 
     def __init__(self, cfg: Head, latent: int):
         super().__init__()
-        self.net = nn.Sequential(
-            *(nn.Linear(2 * latent, cfg.hidden), nn.LayerNorm(cfg.hidden), nn.GELU()),
-            *(nn.Linear(cfg.hidden, cfg.hidden // 2), nn.GELU(), nn.Linear(cfg.hidden // 2, 1)),
-        )
+        wide, half = cfg.hidden, cfg.hidden // 2
+        enter = (nn.Linear(2 * latent, wide), nn.LayerNorm(wide), nn.GELU())
+        self.net = nn.Sequential(*enter, nn.Linear(wide, half), nn.GELU(), nn.Linear(half, 1))
 
     def logit(self, z_s, z_g):
         """z (..., D), broadcast -> (...)"""
@@ -73,11 +72,9 @@ class BudgetReachability(nn.Module):
     def __init__(self, cfg: Head, latent: int):
         super().__init__()
         self.budget = nn.Embedding(cfg.budgets + 1, BUDGET_WIDTH)  # 0 steps has a row too
-        width = 4 * latent + BUDGET_WIDTH
-        self.net = nn.Sequential(
-            *(nn.LayerNorm(width), nn.Linear(width, cfg.hidden), nn.SiLU()),
-            *(nn.Linear(cfg.hidden, cfg.hidden), nn.SiLU(), nn.Linear(cfg.hidden, 1)),
-        )
+        width, wide = 4 * latent + BUDGET_WIDTH, cfg.hidden
+        enter = (nn.LayerNorm(width), nn.Linear(width, wide), nn.SiLU())
+        self.net = nn.Sequential(*enter, nn.Linear(wide, wide), nn.SiLU(), nn.Linear(wide, 1))
 
     def logit(self, z_s, z_g, budget):
         """z (..., D), budget (...) whole numbers 0..budgets, all broadcast -> (...)"""

@@ -98,11 +98,8 @@ def gaussian_latents(b: Batch, t: records.SigReg):
 
 
 TERMS = {"one_step": one_step, "rollout": rollout, "open_loop": open_loop, "temporal": temporal_distance}
-TERMS |= {
-    "pair_reachability": pair_reachability,
-    "budget_reachability": budget_reachability,
-    "sigreg": gaussian_latents,
-}
+TERMS |= {"pair_reachability": pair_reachability, "budget_reachability": budget_reachability}
+TERMS["sigreg"] = gaussian_latents
 
 
 def objective(model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int):

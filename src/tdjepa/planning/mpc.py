@@ -27,16 +27,7 @@ SOLVERS = {"cem": cem, "icem": icem, "mppi": reference.mppi, "gradient": referen
 Policy = Callable[[int, int, np.ndarray | None, np.ndarray], np.ndarray]
 
 
-def run_episodes(
-    env: Env,
-    starts: np.ndarray,
-    goals: np.ndarray,
-    policy: Policy,
-    budget: int,
-    frameskip: int,
-    history=0,
-    image_size=0,
-) -> dict:
+def run_episodes(env: Env, starts, goals, policy: Policy, budget: int, frameskip: int, history=0, image_size=0) -> dict:
     """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps.
 
     -> success (N,), trivial (N,), steps (N,) until success or the budget, plans (N,), final (N, S), plan_seconds: a list

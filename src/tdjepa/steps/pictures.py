@@ -28,10 +28,8 @@ GOAL = (172.0, 172.0)  # of the landscape: the far corner of the right room, so 
 NAMES = {"d_psi": r"$d_\psi$", "l2": r"$\ell_2$ (squared)"}
 
 
-def rollout(
-    cfg: EvaluateSlice, episodes: Path, manifest: Path, saved: dict[int, Path], pair: int, cost: str, out: Path
-):
-    """One pair of the manifest, planned with the cell of that cost at the last epoch, as a GIF. -> what happened"""
+def rollout(cfg: EvaluateSlice, episodes: Path, manifest: Path, saved: dict, pair: int, cost: str, out: Path) -> dict:
+    """One pair of the manifest, planned with the cell of that cost at the last epoch, as a GIF; saved: checkpoints by epoch"""
     cell = next((cell for cell in cfg.cells if cell.cost == cost), None)
     if cell is None:
         raise UserError(f"--cost {cost}: must be one of {', '.join(dict.fromkeys(c.cost for c in cfg.cells))}")
@@ -102,14 +100,18 @@ def _pages(frames, goal, real, imagined, every: int, frameskip: int, title: str)
     curve.set_ylabel("cost to the goal", fontsize=8)
     curve.tick_params(labelsize=7)
     curve.legend(fontsize=7, loc="upper right", frameon=False)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the axes stay where they are: to place them takes longer than to draw a page
-    pages = []
+    pages, moving = [], (current, line, dot, curve.get_legend())  # the legend lies over the lines
+    for artist in moving:
+        artist.set_animated(True)
+    canvas.draw()
+    still = canvas.copy_from_bbox(figure.bbox)  # drawn once, because all of it takes a tenth of a second per page
     for step, frame in enumerate(frames):
         current.set_data(frame)
         line.set_data(range(step + 1), real[: step + 1])
         dot.set_data([step], [real[step]])
-        canvas.draw()
+        canvas.restore_region(still)
+        for artist in moving:
+            artist.axes.draw_artist(artist)
         pages.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     return pages + pages[-1:] * 8  # rest on the end
 
@@ -120,9 +122,7 @@ def landscape(cfg: EvaluateSlice, checkpoint: Path, out: Path, side: int = 64) -
         raise UserError(f"--env {cfg.env}: the landscape is that of two_room, whose state is a place")
     model, about = checkpoints.load(checkpoint, {"env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed})
     line, places = _places(side)
-    costs = {
-        name: values.reshape(side, side) for name, values in _costs_from(model, about["image_size"], places).items()
-    }
+    costs = _costs_from(model, about["image_size"], places, (side, side))
     figure = _landscape(costs, line, f"{cfg.label}, epoch {about['epoch']}")
     for kind in (".pdf", ".png"):
         with publish(out.with_suffix(kind)) as temporary:
@@ -137,14 +137,14 @@ def _places(side: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @torch.inference_mode()
-def _costs_from(model, size: int, places: np.ndarray) -> dict[str, np.ndarray]:
+def _costs_from(model, size: int, places: np.ndarray, shape) -> dict[str, np.ndarray]:
     env = make("two_room")
     env.restore(np.array([GOAL]))
     goal = model.encode(torch.from_numpy(env.render(size)))[0]
     env.restore(places)
     z = encode_in_parts(model, env.render(size), 256)
     shares = {"d_psi": 0.0, "l2": 1.0} if hasattr(model.head, "distance") else {"l2": 1.0}
-    return {name: step_cost(model, goal, share)(z).numpy() for name, share in shares.items()}
+    return {name: step_cost(model, goal, share)(z).reshape(shape).numpy() for name, share in shares.items()}
 
 
 def _jump(values: np.ndarray, line: np.ndarray) -> float:

@@ -24,11 +24,8 @@ def run(episodes: Path, out: Path | None = None, rows: int = 6, columns: int = 1
 def sheet(data: Store, rows: int, columns: int, gap: int = 2) -> np.ndarray:
     """-> (height, width, 3) uint8, frames on a grey ground with a gap between them"""
     chosen = np.linspace(0, data.episodes - 1, min(rows, data.episodes)).astype(int)
-    cell = data.image_size + gap
-    picture = np.full((len(chosen) * cell + gap, columns * cell + gap, 3), 128, np.uint8)
-    for y, episode in enumerate(chosen):
-        steps = np.linspace(0, data.length[episode] - 1, columns).astype(int)
-        for x, frame in enumerate(data.pixels[data.row(np.full(columns, episode), steps)]):
-            top, left = y * cell + gap, x * cell + gap
-            picture[top : top + data.image_size, left : left + data.image_size] = frame
-    return picture
+    steps = np.linspace(0, data.length[chosen] - 1, columns).astype(int)  # (columns, rows)
+    frames = [data.pixels[data.row(np.full(columns, e), of_row)] for e, of_row in zip(chosen, steps.T, strict=True)]
+    cells = np.pad(frames, ((0, 0), (0, 0), (gap, 0), (gap, 0), (0, 0)), constant_values=128)
+    picture = np.vstack([np.hstack(row) for row in cells])
+    return np.pad(picture, ((0, gap), (0, gap), (0, 0)), constant_values=128)

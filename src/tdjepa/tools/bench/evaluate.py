@@ -31,8 +31,8 @@ def run() -> dict:
     p = load("params.yaml", "desk")
     data = p.collect.two_room.model_copy(update={"episodes": COLLECTED, "image_size": SIZE})
     protocol = {"plan_seeds": (7,), "episodes": EPISODES, "curve_epochs": (), "manifest": "test"}
-    changed = p.collect.model_copy(update={"two_room": data}), p.evaluate.model_copy(update=protocol)
-    p = p.model_copy(update=dict(zip(("collect", "evaluate"), changed, strict=True)))
+    collected, evaluated = p.collect.model_copy(update={"two_room": data}), p.evaluate.model_copy(update=protocol)
+    p = p.model_copy(update={"collect": collected, "evaluate": evaluated})
     with tempfile.TemporaryDirectory() as name:
         folder, episodes, saved = Path(name), Path(name, "episodes.h5"), Path(name, "epoch.safetensors")
         collect.run(collect_slice(p, ENV), episodes)
