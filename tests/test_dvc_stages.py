@@ -90,11 +90,7 @@ def test_sources_of_a_verb(monkeypatch):
     assert page <= set(sources("page"))
     assert not page & set(sources("numbers"))
     assert {"src/tdjepa/steps/train.py", "src/tdjepa/objective/sigreg.py"} <= set(sources("train"))
-    assert not {
-        "src/tdjepa/cli.py",
-        "src/tdjepa/verbs.py",
-        "src/tdjepa/steps/evaluate.py",
-    } & set(sources("train"))
+    assert not {"src/tdjepa/cli.py", "src/tdjepa/verbs.py", "src/tdjepa/steps/evaluate.py"} & set(sources("train"))
 
 
 def test_a_caption_is_a_source_of_tables_only(monkeypatch):

@@ -6,8 +6,6 @@ from pathlib import Path
 from tdjepa.base.errors import UserError
 from tdjepa.steps.paths import path
 
-# Steps ---------------------------------------------------------------------------------------------------------------
-
 
 def fetch(call, cfg, out):
     from tdjepa.steps import fetch
@@ -89,8 +87,6 @@ def landscape(call, cfg, checkpoints):
     shown = {f"jump at the wall, {name}": f"{jump:.2f} std" for name, jump in jumps.items()}
     return {**shown, "pdf": out.with_suffix(".pdf"), "png": out.with_suffix(".png")}
 
-
-# Evidence and report -------------------------------------------------------------------------------------------------
 
 ANYBODYS = '{"seed": 20260714, "bootstrap": 2000, "level": 0.95}'  # rows of anybody's can be judged anywhere
 
@@ -191,9 +187,6 @@ def verify(call, p, bands, bytes, write):
     results = known.verify(stats, known.read(bands))
     print(known.report(results))
     return 0 if all(result == "pass" for result, *_ in results) else 1
-
-
-# Tools ---------------------------------------------------------------------------------------------------------------
 
 
 def recipes(p, docs):

@@ -19,11 +19,6 @@ def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
     return resolve(read_yaml(path), scale, str(path))
 
 
-def load_every_scale(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
-    """The parameters of one scale; those of the others are checked too."""
-    return resolve_every_scale(read_yaml(path), scale, str(path))
-
-
 def resolve_every_scale(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
     """As `resolve`; then the other scales are checked too: better now than on the cluster."""
     chosen = resolve(raw, scale, source)

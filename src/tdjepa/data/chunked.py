@@ -4,16 +4,8 @@
 file. We read around HDF5, which serves one thread at a time: it is asked once where the chunks lie, then a frame is one
 pread and one LZ4 call, both outside the interpreter lock.
 
-CPU microseconds for one frame of 224 px (150.5 kB) through HDF5 / our way, and kB on disk, one core of a shared 2-core machine:
-
-                two_room           push_t             reacher
-    LZ4         141 /  27,  5.1    114 /  30,  3.5    148 /  54, 24.2
-    Zstd 1      201 /  70,  4.4    172 /  44,  2.2    276 / 119, 16.9
-    Zstd 3 x 8  622 /   -,  3.2    428 /   -,  0.9    591 /   -,  4.3   (chunks of 8 frames: one wanted, 8 unpacked)
-    Blosc LZ4   148 /   -,  5.6    112 /   -,  3.9    172 /   -, 26.9   (Blosc2: 443 to 562 through HDF5)
-
-A window takes frames 5 rows apart, so a chunk of several frames would unpack what nobody asked for. The checksum costs 5 to
-22 us more: LZ4 has none, and a flipped bit would otherwise be trained on.
+docs/environments.md has the codecs that were measured. The checksum is needed because LZ4 has none: a flipped bit would be
+trained on.
 """
 
 import os

@@ -18,6 +18,7 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.names import LEAKY, MAIN
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence.columns import UNTRAINED
+from tdjepa.evidence.guard import rows_of
 
 BAND = 0.99  # of faithful runs are expected in all bands at once
 
@@ -89,7 +90,7 @@ def read(path: Path) -> dict[str, dict[str, float]]:
 
 def require_run(scale: str) -> None:
     """Without rows there is nothing to verify: the committed results say nothing of this machine."""
-    if not any(Path("results", scale, "rows").rglob("[!.]*.parquet")):
+    if not rows_of(scale):
         raise UserError(f"nothing of scale {scale} was run here; `make reproduce SCALE={scale}` runs it")
 
 

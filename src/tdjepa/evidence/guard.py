@@ -6,6 +6,11 @@ from pathlib import Path
 from tdjepa.base.errors import UserError
 
 
+def rows_of(scale: str) -> list[Path]:
+    """The rows files of a scale that lie here; those of sweeps lie one folder deeper."""
+    return sorted(Path("results", scale, "rows").rglob("[!.]*.parquet"))
+
+
 def require_rows(rows: Sequence[str | Path], scale: str = "") -> None:
     """Without any row the results would be empty, and they would replace the committed ones."""
     if not rows:

@@ -1,17 +1,6 @@
 """The ledger of the paper's claims (paper/claims.yaml), and what was found of them (claims.json).
 
-A claim is data: words of our own, its place in the paper, and one or several tests that decide it. A test names an
-environment, a weighted sum of cells (success or failures by phase, in points) or of pair statistics (correlations), and what
-the paper says of it:
-
-    above      greater than zero        reproduced when the interval lies above zero
-    below      less than zero           reproduced when the interval lies below zero
-    at_least   of a size or more        reproduced when the interval lies at or above that size (-2: no worse by more than 2)
-    at_most    of a size or less        reproduced when the interval lies at or below that size
-    near       of a certain size        reproduced when that size is in an interval that leaves out zero
-
-A cell may name another method that stands for it under our protocol (`ours`), where the paper's choice is not a fair one,
-and another environment (`env`) than the test's.
+A claim is data: words of our own, its place in the paper, and one or several tests. The head of that file says what a test is.
 """
 
 from collections.abc import Mapping

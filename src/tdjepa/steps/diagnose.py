@@ -6,7 +6,9 @@ tdjepa diagnose --env two_room --method tdjepa --seed 3072 --scale desk
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import torch
 
 from tdjepa.base.artefacts import sha256_of_input, write_card, write_json, write_parquet
 from tdjepa.base.errors import UserError, reason
@@ -15,8 +17,9 @@ from tdjepa.config.slices import DiagnoseSlice
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
 from tdjepa.model import checkpoint
+from tdjepa.model.world_model import WorldModel
+from tdjepa.planning.costs import l2
 from tdjepa.steps.aliasing import aliasing
-from tdjepa.steps.alignment import distances
 
 
 def held_out(path: Path) -> pd.DataFrame:
@@ -52,6 +55,20 @@ def run(
         seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"))
     write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoints[-1])})
     return {**ranks, "change at one patch / at half a patch": seen["ratio_one_patch"], "file": out}
+
+
+@torch.inference_mode()
+def distances(model: WorldModel, data: Store, pairs: pd.DataFrame, chunk: int = 100) -> pd.DataFrame:
+    """The pairs with their columns d_psi (NaN for a model without a temporal head) and l2 (squared, as the planner uses it)."""
+    start, goal = (data.row(pairs.episode.to_numpy(), frame.to_numpy()) for frame in (pairs.i, pairs.j))
+    d_psi, euclid = np.full(len(pairs), np.nan), np.empty(len(pairs))
+    for k in range(0, len(pairs), chunk):
+        part = slice(k, k + chunk)
+        z_s, z_g = (model.encode(torch.from_numpy(data.pixels[rows[part]])) for rows in (start, goal))
+        euclid[part] = l2(z_s, z_g).numpy()
+        if hasattr(model.head, "distance"):
+            d_psi[part] = model.head(z_s, z_g).numpy()
+    return pairs.assign(d_psi=d_psi, l2=euclid)
 
 
 def _ranks(table: pd.DataFrame) -> str:

@@ -4,9 +4,8 @@
     tdjepa cost --scale paper --measure        and a training step timed on this machine: how long it would take here, and
                                                on a GPU that is kept as busy as this CPU
 
-torch counts matrix products and attention: forward and backward of one window of every method, and one refinement of the
-planner. These are multiplied by the windows and plans that the parameters ask for; plans are counted as if no episode
-succeeded early. Reading frames and stepping environments come on top.
+torch counts matrix products and attention of one window of every method and of one refinement of the planner. The parameters
+say how many there are, as if no episode succeeded early. Reading frames and stepping environments come on top.
 """
 
 import math

@@ -2,9 +2,8 @@
 
     tdjepa floors --scale desk --docs docs/environments.md
 
-The floors of the report share the first `evaluate.episodes` pairs with the methods they stand beside; these are about the
-environments themselves: is the replay exact, how many goals need no action, how far does luck get. Rows are kept in
-results/<scale>/floors.
+The report's floors share the pairs of the methods beside them. These are about the environment: is the replay exact, how many
+goals need no action, how far does luck get. Rows are kept in results/<scale>/floors.
 """
 
 from pathlib import Path

@@ -2,10 +2,9 @@
 
     tdjepa recipes --scale desk --docs docs/recipes.md
 
-Rows are those of the first training seed at the epochs of evaluate.curve_epochs, with the cost that the method plans with and
-the first plan seed. Minutes are what the trainings said at their end (results/<scale>/logs, median over the training seeds:
-one that was stopped and went on says too little), shared out by steps. They belong to the machine that trained, so nothing in
-the report depends on them. The same as a figure lies in results/<scale>/recipes.
+Success is that of the first training and plan seed at the epochs of evaluate.curve_epochs. Minutes are what the trainings said
+at their end (results/<scale>/logs, median over training seeds, shared out by steps). They belong to the machine that trained, so
+nothing in the report depends on them. The same as a figure lies in results/<scale>/recipes.
 """
 
 import re

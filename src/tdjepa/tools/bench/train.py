@@ -6,8 +6,7 @@ Plain means: the library's HDF5Dataset in torch's DataLoader, frames as (N, 3, H
 takes every token through every block, SIGReg as the formula, AdamW and clipping as torch gives them. Both sides take every
 step from the same weights; `loss_difference` is the largest relative one. `share` is GFLOP of our step (matrix products and
 attention, counted by torch) / our seconds / the measured fp32 matmul peak of one thread.
-At paper size the losses differ by 2e-4: 16 frames of an untrained ViT have CLS tokens of size 0.8 that differ by 0.001, and
-the batch norm of the projector magnifies the rounding with them (in float64 the latents agree to 3e-13).
+At paper size the losses differ by 2e-4, because batch norm magnifies the rounding of nearly equal CLS tokens.
 """
 
 import tempfile
