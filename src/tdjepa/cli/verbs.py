@@ -227,9 +227,7 @@ def cost(p, train_tflops, plan_tflops, peak_tflops, spent, measure):
 
     if spent and measure:
         raise UserError("--spent and --measure: one of them; a run that was made, or one to come")
-    if spent:
-        return time_spent.run(p.scale)
-    return cost.run(p, train_tflops, plan_tflops, peak_tflops, measure)
+    return time_spent.run(p.scale) if spent else cost.run(p, train_tflops, plan_tflops, peak_tflops, measure)
 
 
 def bench(name, env, size):
