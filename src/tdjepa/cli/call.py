@@ -60,9 +60,9 @@ class Call:
         from tdjepa.config.parse import parse
         from tdjepa.config.records.model import Runtime
 
-        asked = {name: getattr(self.args, name) for name in Runtime.model_fields if getattr(self.args, name, None)}
-        usual = self.p.runtime if self.scale else Runtime()
-        return parse(Runtime, usual.model_dump() | asked, "--")
+        asked = {name: getattr(self.args, name, None) for name in Runtime.model_fields}
+        usual = (self.p.runtime if self.scale else Runtime()).model_dump()
+        return parse(Runtime, usual | {name: value for name, value in asked.items() if value is not None}, "--")
 
     def file(self, kind: str, option: str = "", **names) -> Path:
         """The file that an option names, or the one of that kind in its usual place."""
@@ -133,8 +133,8 @@ class Call:
         if getattr(args, "method", None) is not None and args.method not in methods:
             near = meant(args.method, methods)
             raise UserError(f"--method {args.method}: not among methods: {', '.join(methods)}{near}")
-        if hasattr(args, "seed") and args.seed is None:
-            args.seed = self._p.train_seeds[0]
+        if hasattr(args, "seed") and (args.seed is None or args.method == "floors"):
+            args.seed = 0 if args.method == "floors" else self._p.train_seeds[0]
 
 
 def show(facts: dict) -> None:
