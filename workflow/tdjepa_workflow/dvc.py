@@ -7,43 +7,37 @@ There are only the stages of the scale in params.yaml, named after it (train@des
 scale that was run, and DVC starts no scale that is not named there.
 """
 
+import json
 from pathlib import Path
 
 import yaml
 
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.yaml_file import read_yaml
-from tdjepa.steps.registry import PHASES, SECTIONS, STEPS
+from tdjepa.steps.registry import PATHS, PHASES, SECTIONS, STEPS
 from tdjepa_workflow.sources import LEDGER, sources, texts
 
 TEXTS = {"paper": texts(), "judge": [LEDGER]}
 RULES = {"collect": "data", "mine": "data", "train": "train", "evaluate": "evaluate", "page": "page"}  # others: report
 
-EPISODES, MINED = "data/${item}/episodes", "data/${item}/mined"
-TRAIN, ROWS, DIAGNOSTICS = "results/${item}/train", "results/${item}/rows", "results/${item}/diagnostics"
-EVIDENCE, REPORT, PAPER = "results/${item}/evidence", "results/${item}/report", "results/${item}/paper.pdf"
-PAGE = "results/${item}/page"
-INS = {
-    "collect": [],
-    "mine": [EPISODES],
-    "train": [EPISODES, MINED],
-    "evaluate": [EPISODES, MINED, TRAIN],
-    "judge": [ROWS, DIAGNOSTICS],
-    "render": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
-    "page": [EPISODES, TRAIN, ROWS, DIAGNOSTICS, EVIDENCE],
-    "paper": [REPORT],
+NEEDS = {  # phase -> the phases whose outputs it reads
+    "mine": ("collect",),
+    "train": ("collect", "mine"),
+    "evaluate": ("collect", "mine", "train"),
+    "judge": ("evaluate",),
+    "render": ("collect", "train", "evaluate", "judge"),
+    "page": ("collect", "train", "evaluate", "judge"),
+    "paper": ("render",),
 }
-OUTS = {
-    "collect": [EPISODES],
-    "mine": [MINED],
-    "train": [TRAIN],
-    "evaluate": [ROWS, DIAGNOSTICS],
-    "judge": [EVIDENCE],
-    "render": [REPORT],
-    "page": [PAGE],
-    "paper": [PAPER],
-}
-IN_GIT = {EVIDENCE, REPORT}  # small text and figures: Git shows how a table changed
+IN_GIT = ("judge", "render")  # small text and figures: Git shows how a table changed
+
+
+def outs(phase: str) -> list[str]:
+    """The folders, or the one file, that the steps of a phase write: results/${item}/rows."""
+    kinds = [kind.split("/")[0] for step in STEPS.values() if step.phase == phase for kind in step.gives]
+    places = ["/".join(PATHS[kind].split("/")[:3]).replace("{scale}", "${item}") for kind in kinds]
+    return list(dict.fromkeys(places))
+
 
 CURVES = [f"results/${{scale}}/train/two_room/{method}/3072" for method in ("tdjepa", "lewm")]  # that `dvc plots` shows
 HEADER = """\
@@ -67,26 +61,30 @@ def stage(phase: str, scales: dict[str, dict]) -> dict:
     code = {path for step in steps for path in sources(step, *ENVS)} | set(TEXTS.get(phase, ()))
     rules = ["workflow/tdjepa_workflow/files.py", f"workflow/rules/{RULES.get(phase, 'report')}.smk"]
     rules += ["workflow/expected_seconds.yaml"] if phase == "page" else []
-    outs = [{out: {"persist": True, **({"cache": False} if out in IN_GIT else {})}} for out in OUTS[phase]]
+    kept = {"persist": True, "cache": False} if phase in IN_GIT else {"persist": True}
+    needed = [out for before in NEEDS.get(phase, ()) for out in outs(before)]
     return {
         "foreach": ["${scale}"],
         "do": {
             "cmd": f"snakemake --cores all --rerun-incomplete {phase}_all",
             "params": watched(phase, scales),
-            "deps": [*INS[phase], *sorted(code), *rules],
-            "outs": [*outs, {f"results/${{item}}/provenance/{phase}.json": {"persist": True}}],
+            "deps": [*needed, *sorted(code), *rules],
+            "outs": [
+                *({out: kept} for out in outs(phase)),
+                {f"results/${{item}}/provenance/{phase}.json": {"persist": True}},
+            ],
         },
     }
 
 
 def text() -> str:
     scales = read_yaml("params.yaml")["scales"]
-    evidence = EVIDENCE.replace("item", "scale")  # outside of the stages there is no item
+    evidence = "results/${scale}/evidence"  # outside of the stages there is no item
     plots = [{f"{evidence}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
     plots += [{f"{curve}/curve.csv": {"x": "epoch", "y": "loss", "template": "linear"}} for curve in CURVES]
     stages = {phase: stage(phase, scales) for phase in PHASES}
     content = {"stages": stages, "metrics": [f"{evidence}/metrics.json"], "plots": plots}
-    return HEADER + yaml.safe_dump(content, sort_keys=False, width=1000)
+    return HEADER + yaml.safe_dump(json.loads(json.dumps(content)), sort_keys=False, width=1000)  # no anchors
 
 
 if __name__ == "__main__":
