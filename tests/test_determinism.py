@@ -51,7 +51,7 @@ def test_hostile_names_ran_nothing_and_are_shown_as_they_are(small_run):
     assert not list(small_run.path.parent.rglob("owned"))
     page = (small_run.path / "results/smoke/page/index.html").read_text()
     assert "<script>alert" not in page
-    assert "T&#x27;D&quot;; touch owned" in page
+    assert "T&#39;D&#34;; touch owned" in page
     assert "<script>alert(1)" in (small_run.path / "results/smoke/rows/two_room/tdjepa_3072.card.json").read_text()
 
 
