@@ -72,8 +72,9 @@ reproduce: latex setup
 for-tests:
 	@workflow/system_packages.sh browser $(if $(TDJEPA_NO_SKIPS),slurm)
 
-# Two processes, each with a core: the tests that run the DAG, and all others. Both run to their end; what the former say is
-# shown when they are done.
+# Two processes, each with a core. One has the tests that share the small run of the DAG (tests/conftest.py), the other all the
+# rest. Both run to their end; what the former says is shown when it is done.
+small_run_tests := $(addprefix tests/test_,checksums.py cluster_profile.py determinism.py extending.py faults.py)
 test: for-tests lint
 ifeq ($(strip $(PYTEST_ARGS)),)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-others test-pipeline
@@ -81,12 +82,16 @@ else
 	$(run) -m pytest $(PYTEST_ARGS)
 endif
 
+# The quick tests first: what they find shows at once. Then the DAG tests of the other process's size.
 test-others:
-	@$(run) -m pytest -m "not pipeline"
+	@$(run) -m pytest -m "not pipeline"; quick=$$?; \
+		$(run) -m pytest -m pipeline $(filter-out $(small_run_tests),$(wildcard tests/test_*.py)); slow=$$?; \
+		[ $$quick -eq 0 ] && [ $$slow -eq 0 ]
 
 test-pipeline:
 	@mkdir -p build; trap : INT; \
-		$(run) -m pytest -m pipeline >build/test-pipeline.log 2>&1; status=$$?; cat build/test-pipeline.log; exit $$status
+		$(run) -m pytest -m pipeline $(small_run_tests) >build/test-pipeline.log 2>&1; \
+		status=$$?; cat build/test-pipeline.log; exit $$status
 
 lint: setup
 	$(py) -m ruff check .
