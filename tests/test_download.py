@@ -20,33 +20,30 @@ ANY = known()
 
 def test_a_good_server_is_asked_once_and_nothing_is_left_but_the_file(serve, tmp_path):
     mirror = Mirror()
-    found = download(serve(mirror) + "/x", tmp_path / "x", known(sha(BODY), len(BODY), 1), HASTY)
-    assert (tmp_path / "x").read_bytes() == BODY
-    assert found == sha(BODY)
+    assert download(serve(mirror) + "/x", tmp_path / "x", known(sha(BODY), len(BODY), 1), HASTY) == sha(BODY)
     assert leftovers(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_bytes() == BODY
     assert mirror.ranged == [None]
 
 
-def test_a_broken_download_goes_on_where_it_broke(serve, tmp_path):
-    mirror = Mirror(cuts=[10_000, 15_000])
+@pytest.mark.parametrize(
+    ("does", "asked"),
+    [
+        ({"cuts": [10_000, 15_000]}, ["bytes=10000-", "bytes=25000-"]),
+        ({"cuts": [10_000], "ranges": False}, ["bytes=10000-"]),  # it starts again
+        ({"cuts": [1000], "silent": {2, 3}}, ["bytes=1000-"] * 3),  # who once answered gets all tries
+    ],
+)
+def test_a_broken_download_goes_on_where_it_broke(serve, tmp_path, does, asked):
+    mirror = Mirror(**does)
     download(serve(mirror), tmp_path / "x", ANY, HASTY)
     assert (tmp_path / "x").read_bytes() == BODY
-    assert mirror.ranged == [None, "bytes=10000-", "bytes=25000-"]
+    assert mirror.ranged == [None, *asked]
 
 
-def test_who_never_answers_gets_two_tries_and_who_once_did_gets_all(serve, tmp_path):
+def test_who_never_answers_gets_two_tries(serve, tmp_path):
     with pytest.raises(Failed, match=r"no sensible answer .* \(tried 2 times\)"):
         download(serve(Mirror(silent={1, 2, 3})), tmp_path / "x", ANY, HASTY)
-    mirror = Mirror(cuts=[1000], silent={2, 3})
-    download(serve(mirror), tmp_path / "x", ANY, HASTY)
-    assert mirror.ranged == [None] + ["bytes=1000-"] * 3
-
-
-def test_without_ranges_it_starts_again(serve, tmp_path):
-    mirror = Mirror(ranges=False, cuts=[10_000])
-    download(serve(mirror), tmp_path / "x", ANY, HASTY)
-    assert (tmp_path / "x").read_bytes() == BODY
-    assert mirror.ranged == [None, "bytes=10000-"]
 
 
 def test_a_server_that_breaks_off_for_ever_is_given_up_with_growing_pauses_and_the_part_kept(serve, tmp_path):
@@ -158,9 +155,8 @@ def test_the_four_released_files_have_a_checksum_columns_and_an_address_on_the_h
     for env, source in RELEASED.items():
         assert source.sha256, env
         assert source.bytes < source.limits.archive_bytes
-        assert urls(source, source.mirrors) == [
-            f"https://huggingface.co/datasets/{source.repo}/resolve/main/{source.file}"
-        ]
+        hub = f"https://huggingface.co/datasets/{source.repo}"
+        assert urls(source, source.mirrors) == [f"{hub}/resolve/main/{source.file}"]
 
 
 def test_mirrors_are_hubs_or_templates_and_another_checksum_drops_the_size():

@@ -8,8 +8,7 @@ from conftest import ROOT
 from tdjepa.config import runs, slices
 from tdjepa.config.params import Params
 from tdjepa.config.records.methods import Recipe, When
-from tdjepa.report import figures, tables
-from tdjepa.steps.registry import FIGURES, SECTIONS, STEPS, TABLES
+from tdjepa.steps.registry import SECTIONS, STEPS
 from tdjepa_workflow import dvc, provenance
 from tdjepa_workflow.files import Files
 from tdjepa_workflow.sources import slice_of, sources
@@ -98,11 +97,6 @@ def test_a_caption_is_a_source_of_tables_only(monkeypatch):
     assert "src/tdjepa/report/captions.yaml" in sources("tables")
     for verb in ("figures", "numbers", "judge", "claims"):
         assert not [path for path in sources(verb) if "caption" in path or "tables.py" in path]
-
-
-def test_phases_list_what_render_writes():
-    assert tuple(figures.ALL) == FIGURES
-    assert tuple(build.__name__ for build in tables.ALL) == TABLES
 
 
 def test_records_lie_where_snakemake_looks(tmp_path, monkeypatch):

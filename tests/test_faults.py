@@ -146,12 +146,8 @@ def test_no_room_for_what_a_verb_makes(verb, place):
 def small_disk(folder, size: int):
     """A disk of that many bytes at `folder` where this user may mount one, else a limit on the size of a file."""
     folder.mkdir()
-    mounted = (
-        shutil.which("mount")
-        and not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True
-        ).returncode
-    )
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
+    mounted = shutil.which("mount") and not subprocess.run(command, capture_output=True).returncode
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if not mounted:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -259,11 +255,12 @@ def test_one_writer_does_not_sweep_away_another(tmp_path):
 
 def test_two_at_once_in_one_folder(tmp_path, smoke, data):
     first = Journal(tmp_path / "j", {"a": 1})
-    first.add((1,), {"x": 1})
+    first.add((1, 7), {"x": [0.1 + 0.2]})
     with pytest.raises(UserError, match="another process is writing this journal"):
         Journal(tmp_path / "j", {"a": 1})
     first.file.close()
-    assert Journal(tmp_path / "j", {"a": 1}).done == {(1,): {"x": 1}}
+    assert Journal(tmp_path / "j", {"a": 1}).done == {(1, 7): {"x": [0.1 + 0.2]}}
+    assert Journal(tmp_path / "j", {"a": 2}).done == {}  # of another job
     held = snapshot.Lock(tmp_path / "out")
     cfg = train_slice(smoke, "two_room", "lewm", 3072)
     with pytest.raises(UserError, match=r"out: another process is training into this folder"):

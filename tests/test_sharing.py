@@ -12,8 +12,6 @@ import pytest
 import yaml
 
 from clone import Clone
-from conftest import ROOT
-from tdjepa.config.yaml_file import read_yaml
 
 MINED = "data/smoke/mined/two_room/pairs.parquet"
 pipeline = pytest.mark.pipeline
@@ -187,40 +185,3 @@ def test_an_experiment_runs_the_jobs_of_its_parameter(origin, tmp_path):
     assert jobs == set()
     said = clone.dvc("exp", "run", "mine", "--set-param", "scales.smoke.mine.piars=1", status=255)
     assert "piars" in said
-
-
-def leaves(tree: dict, at: tuple = ()) -> dict:
-    """Every number of params.yaml, by its place."""
-    found = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            found |= leaves(value, (*at, key))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[(*at, key)] = value
-    return found
-
-
-def test_an_experiment_can_set_every_number(tmp_path):
-    """DVC writes a changed file; behind a YAML anchor a change is lost without a word, so there are none."""
-    from dvc.utils.hydra import apply_overrides
-
-    file = tmp_path / "params.yaml"
-    file.write_text((ROOT / "params.yaml").read_text())
-    before = leaves(read_yaml(file))
-    changed = {place: value + 1 for place, value in before.items()}
-    apply_overrides(file, [f"{'.'.join(place)}={value}" for place, value in changed.items()])
-    assert leaves(read_yaml(file)) == changed
-
-
-def test_an_experiment_can_set_every_list(tmp_path):
-    from dvc.utils.hydra import apply_overrides
-
-    file = tmp_path / "params.yaml"
-    file.write_text((ROOT / "params.yaml").read_text())
-    expected = read_yaml(file)
-    lists = {"methods_run": ["lewm"], "envs": ["reacher"], "train_seeds": [1]}
-    expected.update(lists)
-    expected["scales"]["desk"].update(lists)  # which desk takes from the base: + adds a key
-    overrides = {"methods_run": "[lewm]", "envs": "[reacher]", "train_seeds": "[1]"}
-    apply_overrides(file, [f"{at}{name}={value}" for at in ("", "+scales.desk.") for name, value in overrides.items()])
-    assert read_yaml(file) == expected
