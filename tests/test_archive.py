@@ -23,16 +23,14 @@ def unpack(data, folder, name="a.tar.zst", **limits):
     return archive.unpack(folder / name, folder / "out", Limits(**limits))
 
 
-def test_files_and_folders_come_out(tmp_path):
-    for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT):
-        folder = tmp_path / str(form)
-        folder.mkdir()
-        long = "/".join(["deep" * 8] * 4) + "/é.h5"
-        data = tar((".", tarfile.DIRTYPE), ("./a", tarfile.DIRTYPE), ("./a/b.h5", b"=one"), (long, b"=two"), form=form)
-        out = unpack(zst(data), folder)
-        assert (out / "a/b.h5").read_bytes() == b"=one"
-        assert (out / long).read_bytes() == b"=two"
-        assert leftovers(folder) == ["a.tar.zst", "out"]
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+def test_files_and_folders_come_out(form, tmp_path):
+    long = "/".join(["deep" * 8] * 4) + "/é.h5"
+    data = tar((".", tarfile.DIRTYPE), ("./a", tarfile.DIRTYPE), ("./a/b.h5", b"=one"), (long, b"=two"), form=form)
+    out = unpack(zst(data), tmp_path)
+    assert (out / "a/b.h5").read_bytes() == b"=one"
+    assert (out / long).read_bytes() == b"=two"
+    assert leftovers(tmp_path) == ["a.tar.zst", "out"]
 
 
 def test_a_bare_zst_is_the_file_itself(tmp_path):
