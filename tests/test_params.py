@@ -154,7 +154,7 @@ BAD = [
     (("methods", "tdjepa_no_hinge", "continues", "method"), "jepa", "no_hinge.continues", "mean 'tdjepa'?"),
     (("methods", "tdjepa_no_hinge", "continues", "method"), "tdjepa_no_rollout", "no_hinge.continues", "itself"),
     (("methods", "tdjepa_no_hinge", "envs"), ["pushT"], "no_hinge.envs.0 = 'pushT'", "'push_t'"),
-    (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined"),
+    (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined under methods (tdjepa, lewm, "),
     (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "did you mean 'two_room'?"),
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
     (("recipes",), {"a": {"when": {}, "train": {"batches": 3}}}, "recipes.a.train.batches = 3", "mean 'batch'?"),
