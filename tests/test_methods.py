@@ -44,13 +44,12 @@ def test_every_method_of_the_issue_is_run_at_smoke_and_trains(smoke, trained):
         assert {name for name, term in smoke.methods[method].terms if term} == set(curve[0]) & set(TERMS)
 
 
+TEMPORAL = {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"}
+HARD = dict(weight=1.0, horizon=4, predicted=1.0, predicted_hard=1.0, terminal=0.0, terminal_predicted=0.0)
 NEW = {
     "open loop and a distance": (
         *("symmetric", 6, ["d_psi", "l2"]),
-        {
-            "open_loop": {"weight": 1.0, "horizon": 3, "curriculum": 2, "targets": "detached"},
-            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
-        },
+        {"open_loop": {"weight": 1.0, "horizon": 3, "curriculum": 2, "targets": "detached"}, "temporal": TEMPORAL},
     ),
     "reachability without any prediction": (
         *("reachability", 4, ["l2"]),
@@ -58,14 +57,8 @@ NEW = {
     ),
     "budgets beside a rollout": (
         *("budget_reachability", 8, ["rc_aux"]),
-        {
-            "one_step": {"weight": 1.0, "targets": "attached"},
-            "rollout": {"weight": 1.0, "horizons": [2, 4]},
-            "budget_reachability": {
-                **{"weight": 1.0, "horizon": 4, "predicted": 1.0, "predicted_hard": 1.0},
-                **{"terminal": 0.0, "terminal_predicted": 0.0},
-            },
-        },
+        {"one_step": {"weight": 1.0, "targets": "attached"}, "budget_reachability": HARD}
+        | {"rollout": {"weight": 1.0, "horizons": [2, 4]}},
     ),
 }
 

@@ -40,13 +40,6 @@ def test_the_loss_falls(smoke, data, tmp_path):
     ]
 
 
-def test_accumulation_keeps_the_number_of_optimiser_steps(smoke, data, tmp_path):
-    cfg = train_slice(smoke, "two_room", "lewm", 1)
-    cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"accumulate": 2, "batch": 4})})
-    last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
-    assert last["step"] == cfg.train.epochs * cfg.train.steps_per_epoch
-
-
 def test_schedule_warms_up_linearly_and_ends_at_its_share():
     train = load(ROOT / "params.yaml", "paper").train.model_copy(update={"final_lr": 0.1, "lr": 1.0, "warmup": 0.1})
     rates = [training.learning_rate(train, step, 100) for step in range(100)]
