@@ -15,7 +15,7 @@ import time
 import pytest
 
 from children import LIMIT, Child
-from clone import Clone
+from clone import REPORT, Clone
 from tdjepa.base import snapshot
 from tdjepa.base.artefacts import publish, write_text
 from tdjepa.base.errors import UserError
@@ -26,7 +26,6 @@ from tdjepa.config.slices import collect_slice, slice_json, train_slice
 from tdjepa.steps import train as training
 from tdjepa_workflow import announce
 
-REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 TRAINED = ["--method", "lewm"]
 LATENTS = "results/smoke/diagnostics/two_room/lewm_3072"
 VERBS = {  # verb -> its arguments, what it makes, how often it is killed
@@ -223,14 +222,8 @@ def test_a_project_that_may_not_be_written(name, tmp_path):
     folder.chmod(0o555)
     code = "from types import SimpleNamespace as N; from tdjepa_workflow.locks import hold; "
     code += "hold(N(output_settings=N(dryrun=False)))"
-    done = subprocess.run(
-        without_privileges([sys.executable, "-c", code]),
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-    )
+    command = without_privileges([sys.executable, "-c", code])
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"tdjepa: {name}: cannot be written (Permission denied)")
     assert len(done.stderr.splitlines()) == 1

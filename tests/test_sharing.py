@@ -66,9 +66,8 @@ class Ssh(Directory):
 
         async def listen():
             key = asyncssh.generate_private_key("ssh-ed25519")
-            return await asyncssh.listen(
-                "127.0.0.1", 0, server_factory=Server, server_host_keys=[key], sftp_factory=True
-            )
+            server = {"server_factory": Server, "server_host_keys": [key], "sftp_factory": True}
+            return await asyncssh.listen("127.0.0.1", 0, **server)
 
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -98,13 +97,8 @@ class S3(Directory):
         self.server.start()
         host, port = self.server.get_host_and_port()
         self.url, self.settings = "s3://results/tdjepa", {**self.settings, "endpointurl": f"http://{host}:{port}"}
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=self.settings["endpointurl"],
-            aws_access_key_id="somebody",
-            aws_secret_access_key="a secret",
-            region_name="us-east-1",
-        )
+        aws = {"aws_access_key_id": "somebody", "aws_secret_access_key": "a secret", "region_name": "us-east-1"}
+        self.client = boto3.client("s3", endpoint_url=self.settings["endpointurl"], **aws)
         self.client.create_bucket(Bucket="results")
         return self
 
@@ -129,12 +123,7 @@ def remote(request, tmp_path):
 def connected(clone: Clone, remote) -> Clone:
     """What `dvc remote add --local` and `dvc remote modify --local` of docs/sharing.md write, without waiting for them."""
     settings = {"url": remote.url, "verify": "true", **remote.settings}
-    lines = [
-        "[core]",
-        "remote = store",
-        "['remote \"store\"']",
-        *(f"{name} = {value}" for name, value in settings.items()),
-    ]
+    lines = ["[core]", "remote = store", "['remote \"store\"']", *(f"{name} = {settings[name]}" for name in settings)]
     (clone.path / ".dvc/config.local").write_text("\n".join(lines) + "\n")
     return clone
 
