@@ -3,6 +3,7 @@
 By hand, to try a profile:  python tests/cluster.py snakemake --profile workflow/profiles/ci --config scale=smoke
 """
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -93,14 +94,8 @@ class Cluster:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, *command: str, check: bool = True) -> str:
-        done = subprocess.run(
-            command,
-            env=os.environ | self.environment,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-        )
+        said = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        done = subprocess.run(command, env=os.environ | self.environment, timeout=120, **said)
         assert not check or done.returncode == 0, f"{' '.join(command)}: status {done.returncode}\n{done.stdout}"
         return done.stdout.strip()
 
@@ -156,13 +151,11 @@ class Cluster:
 
 
 def _free_ports(n: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(n)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 if __name__ == "__main__":

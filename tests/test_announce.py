@@ -32,10 +32,8 @@ def test_without_latex_no_run_that_would_make_the_paper_begins(smoke, monkeypatc
     with pytest.raises(SystemExit, match="2"):
         announce.start(smoke, workflow("train", "paper", unlocked=lambda: unlocked.append(True)))
     assert unlocked
-    said = capsys.readouterr().err
-    assert (
-        said == "tdjepa: latexmk: not found; install LaTeX; or make all but the paper: snakemake render_all page_all\n"
-    )
+    instead = "; or make all but the paper: snakemake render_all page_all\n"
+    assert capsys.readouterr().err == f"tdjepa: latexmk: not found; install LaTeX{instead}"
 
 
 def test_a_changed_base_value_that_the_scale_overlays_is_named(smoke, monkeypatch, tmp_path, capsys):

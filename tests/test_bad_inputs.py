@@ -44,16 +44,15 @@ FILES = 1000  # damaged ones of each kind
 SCHEMA = jsonschema.Draft202012Validator(schema())
 MANY = settings(max_examples=1000, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 CHARACTERS = "aZ7 _-./\\'\"{}[]:#&*$%\0\n\t\x7fé漢\u200b\u202e\ud800😀"  # all of Unicode takes seconds to list
+WORDS = st.text(CHARACTERS, max_size=3)
 ODD = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-3, 3),
     st.sampled_from([-(2**63), 2**63, 10**30, math.nan, math.inf, -math.inf, -0.0, 1e308, date(2026, 1, 1)]),
     st.sampled_from(["", "..", "../../etc", "a/b", "/", "$(touch x)", "a\nb", "\0", "two_room", "ü" * 300, "{x}"]),
-    st.lists(st.integers(-1, 2) | st.text(CHARACTERS, max_size=2), max_size=3),
-    st.dictionaries(
-        st.sampled_from(["weight", "lr", "env", "x", "../y", "épée"]), st.integers() | st.text(CHARACTERS, max_size=3)
-    ),
+    st.lists(st.integers(-1, 2) | WORDS, max_size=3),
+    st.dictionaries(st.sampled_from(["weight", "lr", "env", "x", "../y", "épée"]), st.integers() | WORDS),
 )
 
 
@@ -66,6 +65,14 @@ def clear(error: UserError) -> str:
         assert line.isprintable(), line
         assert "Traceback" not in line
     return text
+
+
+def tried(read, *args):
+    """What it returns; nothing if it refuses, which it does clearly."""
+    try:
+        return read(*args)
+    except UserError as error:
+        clear(error)
 
 
 def paths(tree, path=()):
@@ -118,10 +125,7 @@ def raw() -> dict:
 @MANY
 @given(changed(raw()))
 def test_parameters(content):
-    try:
-        p = resolve_every_scale(content, "smoke")
-    except UserError as error:
-        clear(error)
+    if (p := tried(resolve_every_scale, content, "smoke")) is None:
         return
     SCHEMA.validate(content)  # it never refuses what is right
     for path in (path for listed in phases.Files(p).phases().values() for path in listed):  # and no file is elsewhere
@@ -137,16 +141,11 @@ def test_a_damaged_parameter_file(tmp_path_factory, data):
     text = (ROOT / "workflow/bands/desk.yaml").read_bytes()
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text) - 1))
-        put = data.draw(
-            st.sampled_from([b"", b"\0", b"\xff", b"&a", b"*a", b"!!python/name:os.system", b"!!int x", b"{"])
-        )
+        put = data.draw(st.sampled_from([b"", b"\0", b"\xff", b"&a", b"*a", b"!!python/name:os.dup", b"!!int x", b"{"]))
         text = text[:at] + put + text[at + data.draw(st.integers(0, 3)) :]
     path = tmp_path_factory.getbasetemp() / "damaged.yaml"
     path.write_bytes(text)
-    try:
-        read_yaml(path)
-    except UserError as error:
-        clear(error)
+    tried(read_yaml, path)
 
 
 LAUGHS = zip("abcdefghijk", "bcdefghijkl", strict=True)  # each line holds ten times the one before
@@ -198,10 +197,7 @@ def test_manifests(tmp_path_factory, content, hashed):
             content["sha256_of_lines"] = manifest.lines_sha256(np.asarray(content["entries"], np.int64).reshape(-1, 2))
     path = tmp_path_factory.getbasetemp() / "manifest.json"
     path.write_text(json_of(content))
-    try:
-        found = manifest.read(path, "two_room", LENGTHS, 25, "ab" * 32)
-    except UserError as error:
-        clear(error)
+    if (found := tried(manifest.read, path, "two_room", LENGTHS, 25, "ab" * 32)) is None:
         return
     episode, start = found["entries"].T
     assert ((episode >= 0) & (start >= 0)).all()
@@ -214,14 +210,9 @@ def test_manifests(tmp_path_factory, content, hashed):
 def test_splits(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "split.json"
     path.write_text(json_of(content))
-    try:
-        found = split.read(path, 6)
-    except UserError as error:
-        clear(error)
-        return
-    every = [e for part in found.values() for e in part]
-    assert set(every) <= set(range(6))
-    assert all(found.values())
+    if (found := tried(split.read, path, 6)) is not None:
+        assert {e for part in found.values() for e in part} <= set(range(6))
+        assert all(found.values())
 
 
 @settings(MANY, max_examples=300)
@@ -279,12 +270,14 @@ def damage(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
-def damaged(whole: bytes, name: str, n: int, folder: Path) -> list[Path]:
-    rng = stream(7, "damage", name)
-    files = [folder / f"{k}_{name}" for k in range(n)]
+def refusals(opened, whole: Path, folder: Path) -> list[str]:
+    """What is said of damaged copies of the file; the others differ in what may be so, or in bytes that nobody reads."""
+    rng, files = stream(7, "damage", whole.name), [folder / f"{k}_{whole.name}" for k in range(FILES)]
     for path in files:
-        path.write_bytes(damage(whole, rng))
-    return files
+        path.write_bytes(damage(whole.read_bytes(), rng))
+    answers = outcomes_of(opened, files, folder)
+    assert all(answer.startswith(f"{path}: ") for path, answer in zip(files, answers, strict=True) if answer)
+    return [clear(UserError(answer)) for answer in answers if answer]
 
 
 @pytest.fixture(scope="module")
@@ -295,24 +288,12 @@ def rows_file(tmp_path_factory):
 
 
 def test_damaged_row_files(rows_file, tmp_path):
-    files = damaged(rows_file.read_bytes(), "rows.parquet", FILES, tmp_path)
-    answers = outcomes_of(read_rows, files, tmp_path)
-    refused = [clear(UserError(answer)) for answer in answers if answer]
-    assert len(refused) > FILES / 2  # others differ in a value that may be so, or in bytes that nobody reads
-    assert all("parquet" in line for line in refused)
+    assert len(refusals(read_rows, rows_file, tmp_path)) > FILES / 2
 
 
 ARRAYS = {
-    "nothing": lambda n: pa.nulls(n),
-    "text": lambda n: pa.array(["x"] * n),
-    "numbers": lambda n: pa.array(np.full(n, -5)),
-    "nan": lambda n: pa.array(np.full(n, np.nan)),
-    "huge": lambda n: pa.array(np.full(n, 2**64 - 1, np.uint64)),
-    "lists": lambda n: pa.array([[1]] * n),
-    "booleans": lambda n: pa.array([True] * n),
-    "times": lambda n: pa.array([date(2026, 1, 1)] * n),
-    "bytes": lambda n: pa.array([b"\xff"] * n),
-    "mappings": lambda n: pa.array([{"a": 1}] * n),
+    **{"nothing": None, "text": "x", "numbers": -5, "nan": math.nan, "huge": np.uint64(2**64 - 1), "lists": [1]},
+    **{"booleans": True, "times": date(2026, 1, 1), "bytes": b"\xff", "mappings": {"a": 1}},
 }
 
 
@@ -320,12 +301,8 @@ ARRAYS = {
 def test_row_files_with_other_columns(tmp_path, rows_file, kind):
     whole, path = pq.read_table(rows_file), tmp_path / "changed.parquet"
     for name in (*rows.COLUMNS, *rows.OPTIONAL, "other"):
-        table = with_other_column(whole, name, kind)
-        pq.write_table(table, path)
-        try:
-            found = rows.read([path])
-        except UserError as error:
-            clear(error)
+        pq.write_table(with_other_column(whole, name, kind), path)
+        if (found := tried(rows.read, [path])) is None:
             continue
         assert set(rows.COLUMNS) <= set(found.columns)
         assert found["success"].dtype == bool
@@ -342,7 +319,7 @@ def with_other_column(table: pa.Table, name: str, kind: str) -> pa.Table:
         return table.append_column(name, pa.array([1.0] * n))
     if kind in ARRAYS:
         without = table.drop_columns([name]) if exists else table
-        return without.append_column(name, ARRAYS[kind](n))
+        return without.append_column(name, pa.array([ARRAYS[kind]] * n))
     if exists:
         _, *column = table.column(name).to_pylist()
         table = table.drop_columns([name])
@@ -363,57 +340,45 @@ def episodes_file(request, tmp_path_factory):
 
 
 def test_damaged_episodes(episodes_file, tmp_path):
-    files = damaged(episodes_file.read_bytes(), episodes_file.name, FILES, tmp_path)
-    answers = outcomes_of(use_episodes, files, tmp_path)
-    refused = [clear(UserError(answer)) for answer in answers if answer]
-    assert len(refused) > FILES / 4  # half of a plain file are frames, which may hold anything
-    for path, answer in zip(files, answers, strict=True):
-        if answer:
-            assert answer.startswith(f"{path}: ")
+    assert len(refusals(use_episodes, episodes_file, tmp_path)) > FILES / 4  # half of a plain file are frames
 
 
-def link_elsewhere(file, name):
-    del file[name]
-    file[name] = h5py.ExternalLink("other.h5", name)
+def replaced(make):
+    """Take a column out and put in what make(file, name, old shape, old type) makes."""
 
-
-def keep_elsewhere(file, name):
-    shape, dtype = file[name].shape, file[name].dtype
-    del file[name]
-    file.create_dataset(name, shape, dtype, external=[("/etc/passwd", 0, h5py.h5f.UNLIMITED)])
-
-
-def promise_much(file, name):
-    shape, dtype = file[name].shape, file[name].dtype
-    del file[name]
-    file.create_dataset(name, (10**13, *shape[1:]), dtype, chunks=(1, *shape[1:]))
-
-
-def other_kind(dtype, shape=None):
     def change(file, name):
-        old = file[name].shape
+        shape, dtype = file[name].shape, file[name].dtype
         del file[name]
-        file.create_dataset(name, shape or old, dtype)
+        make(file, name, shape, dtype)
 
     return change
 
 
+def link(to):
+    return replaced(lambda file, name, *_: file.__setitem__(name, to))
+
+
+def other_kind(kind, shape=None):
+    return replaced(lambda file, name, old, _: file.create_dataset(name, old if shape is None else shape, kind))
+
+
+PASSWD = [("/etc/passwd", 0, h5py.h5f.UNLIMITED)]
 CHANGES = {
-    "link": link_elsewhere,
-    "soft link": lambda file, name: (file.__delitem__(name), file.__setitem__(name, h5py.SoftLink("/nowhere"))),
-    "other file": keep_elsewhere,
-    "endless": promise_much,
-    "group": lambda file, name: (file.__delitem__(name), file.create_group(name)),
-    "missing": lambda file, name: file.__delitem__(name),
+    "link": link(h5py.ExternalLink("other.h5", "state")),
+    "soft link": link(h5py.SoftLink("/nowhere")),
+    "other file": replaced(lambda file, name, old, kind: file.create_dataset(name, old, kind, external=PASSWD)),
+    "endless": replaced(
+        lambda file, name, old, kind: file.create_dataset(name, (10**13, *old[1:]), kind, chunks=(1, *old[1:]))
+    ),
+    "group": replaced(lambda file, name, *_: file.create_group(name)),
+    "missing": replaced(lambda *_: None),
     "text": other_kind(h5py.string_dtype()),
     "pairs": other_kind(np.dtype([("a", "f4"), ("b", "i4")])),
     "scalar": other_kind("f4", ()),
     "complex": other_kind("c8"),
     "no rows": other_kind("f4", (0, 2)),
     "five dimensions": other_kind("f4", (7, 1, 1, 1, 1)),
-    "negative": lambda file, name: (
-        file[name].__setitem__(..., -1) if name.startswith("ep_") else file.__delitem__(name)
-    ),
+    "negative": lambda file, name: file[name].__setitem__(..., -1) if name[:3] == "ep_" else file.__delitem__(name),
 }
 
 

@@ -40,10 +40,7 @@ def test_help_imports_nothing_heavy():
         (("evaluate", "--method", "floors", "--sweep", "blend"), "--sweep blend: the floors do not plan"),
         (("landscape", "--out", "x.svg"), "--out x.svg: is written as .pdf and .png; name it x.pdf"),
         (("bench", "evaluate", "--size", "paper"), "--size: bench evaluate does not take it; leave it out"),
-        (
-            ("diagnose", "--scale", "smoke", "--checkpoint", "x"),
-            "--checkpoint: 1 given; give 2, those of the epochs 1, 2",
-        ),
+        (("diagnose", "--scale=smoke", "--checkpoint", "x"), "--checkpoint: 1 given; give 2, those of the epochs 1, 2"),
     ],
 )
 def test_mistakes_give_one_line_and_status_two(args, message, monkeypatch, capsys):

@@ -9,11 +9,10 @@ import signal
 
 import pytest
 
-from clone import Clone
+from clone import REPORT, Clone
 
 pytestmark = pytest.mark.pipeline
 LEWM = {f"{verb}_two_room_lewm_3072" for verb in ("train", "evaluate", "diagnose", "probe")}
-REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 
 
 def fresh(small_run: Clone, name: str) -> Clone:

@@ -20,33 +20,30 @@ ANY = known()
 
 def test_a_good_server_is_asked_once_and_nothing_is_left_but_the_file(serve, tmp_path):
     mirror = Mirror()
-    found = download(serve(mirror) + "/x", tmp_path / "x", known(sha(BODY), len(BODY), 1), HASTY)
-    assert (tmp_path / "x").read_bytes() == BODY
-    assert found == sha(BODY)
+    assert download(serve(mirror) + "/x", tmp_path / "x", known(sha(BODY), len(BODY), 1), HASTY) == sha(BODY)
     assert leftovers(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_bytes() == BODY
     assert mirror.ranged == [None]
 
 
-def test_a_broken_download_goes_on_where_it_broke(serve, tmp_path):
-    mirror = Mirror(cuts=[10_000, 15_000])
+@pytest.mark.parametrize(
+    ("does", "asked"),
+    [
+        ({"cuts": [10_000, 15_000]}, ["bytes=10000-", "bytes=25000-"]),
+        ({"cuts": [10_000], "ranges": False}, ["bytes=10000-"]),  # it starts again
+        ({"cuts": [1000], "silent": {2, 3}}, ["bytes=1000-"] * 3),  # who once answered gets all tries
+    ],
+)
+def test_a_broken_download_goes_on_where_it_broke(serve, tmp_path, does, asked):
+    mirror = Mirror(**does)
     download(serve(mirror), tmp_path / "x", ANY, HASTY)
     assert (tmp_path / "x").read_bytes() == BODY
-    assert mirror.ranged == [None, "bytes=10000-", "bytes=25000-"]
+    assert mirror.ranged == [None, *asked]
 
 
-def test_who_never_answers_gets_two_tries_and_who_once_did_gets_all(serve, tmp_path):
+def test_who_never_answers_gets_two_tries(serve, tmp_path):
     with pytest.raises(Failed, match=r"no sensible answer .* \(tried 2 times\)"):
         download(serve(Mirror(silent={1, 2, 3})), tmp_path / "x", ANY, HASTY)
-    mirror = Mirror(cuts=[1000], silent={2, 3})
-    download(serve(mirror), tmp_path / "x", ANY, HASTY)
-    assert mirror.ranged == [None] + ["bytes=1000-"] * 3
-
-
-def test_without_ranges_it_starts_again(serve, tmp_path):
-    mirror = Mirror(ranges=False, cuts=[10_000])
-    download(serve(mirror), tmp_path / "x", ANY, HASTY)
-    assert (tmp_path / "x").read_bytes() == BODY
-    assert mirror.ranged == [None, "bytes=10000-"]
 
 
 def test_a_server_that_breaks_off_for_ever_is_given_up_with_growing_pauses_and_the_part_kept(serve, tmp_path):
@@ -63,20 +60,18 @@ def test_a_silent_server_counts_as_broken_off(serve, tmp_path):
         download(serve(Mirror(stop_at=1000)), tmp_path / "x", ANY, Patience(timeout=0.2, retries=0))
 
 
-def test_a_file_that_changed_is_not_mixed(serve, tmp_path):
-    """The body and its ETag change after the break; once with If-Range understood and once by a server that ignores it."""
-    for ignores in (False, True):
-        folder = tmp_path / str(ignores)
-        folder.mkdir()
+@pytest.mark.parametrize("ignores", [False, True])
+def test_a_file_that_changed_is_not_mixed(serve, tmp_path, ignores):
+    """The body and its ETag change after the break; If-Range is understood, or ignored by the server."""
 
-        def change(m, ignores=ignores):
-            if len(m.asked) == 1:  # who ignores If-Range answers the range, but of the new file
-                m.body, m.etag = BODY[::-1], (Anything if ignores else str)('"two"')
+    def change(m):
+        if len(m.asked) == 1:  # who ignores If-Range answers the range, but of the new file
+            m.body, m.etag = BODY[::-1], (Anything if ignores else str)('"two"')
 
-        mirror = Mirror(cuts=[10_000], before=change)
-        download(serve(mirror), folder / "x", ANY, HASTY)
-        assert (folder / "x").read_bytes() == BODY[::-1]
-        assert len(mirror.asked) == (3 if ignores else 2)
+    mirror = Mirror(cuts=[10_000], before=change)
+    download(serve(mirror), tmp_path / "x", ANY, HASTY)
+    assert (tmp_path / "x").read_bytes() == BODY[::-1]
+    assert len(mirror.asked) == (3 if ignores else 2)
 
 
 class Anything(str):
@@ -158,9 +153,8 @@ def test_the_four_released_files_have_a_checksum_columns_and_an_address_on_the_h
     for env, source in RELEASED.items():
         assert source.sha256, env
         assert source.bytes < source.limits.archive_bytes
-        assert urls(source, source.mirrors) == [
-            f"https://huggingface.co/datasets/{source.repo}/resolve/main/{source.file}"
-        ]
+        hub = f"https://huggingface.co/datasets/{source.repo}"
+        assert urls(source, source.mirrors) == [f"{hub}/resolve/main/{source.file}"]
 
 
 def test_mirrors_are_hubs_or_templates_and_another_checksum_drops_the_size():

@@ -18,7 +18,6 @@ from children import LIMIT
 from conftest import ROOT
 from tdjepa.base.artefacts import write_card
 from tdjepa.base.errors import UserError
-from tdjepa.base.journal import Journal
 from tdjepa.config.parse import parse
 from tdjepa.config.slices import TrainSlice, diagnose_slice, evaluate_slice, slice_json, train_slice
 from tdjepa.envs.base import make
@@ -158,14 +157,6 @@ evaluation.run(cfg, Path({str(data / "episodes.h5")!r}), Path({str(data / "mined
     for name in ("r.parquet", "r.card.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not (tmp_path / "killed/.r.parquet.journal").exists()
-
-
-def test_a_journal_of_another_job_is_not_used(tmp_path):
-    first = Journal(tmp_path / "j", {"params": 1})
-    first.add((0, 7, 0), {"x": [0.1 + 0.2]})
-    first.file.close()
-    assert Journal(tmp_path / "j", {"params": 1}).done == {(0, 7, 0): {"x": [0.1 + 0.2]}}
-    assert Journal(tmp_path / "j", {"params": 2}).done == {}
 
 
 def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, trained, tmp_path):

@@ -15,7 +15,7 @@ import time
 import pytest
 
 from children import LIMIT, Child
-from clone import Clone
+from clone import REPORT, Clone
 from tdjepa.base import snapshot
 from tdjepa.base.artefacts import publish, write_text
 from tdjepa.base.errors import UserError
@@ -26,7 +26,6 @@ from tdjepa.config.slices import collect_slice, slice_json, train_slice
 from tdjepa.steps import train as training
 from tdjepa_workflow import announce
 
-REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
 TRAINED = ["--method", "lewm"]
 LATENTS = "results/smoke/diagnostics/two_room/lewm_3072"
 VERBS = {  # verb -> its arguments, what it makes, how often it is killed
@@ -146,12 +145,8 @@ def test_no_room_for_what_a_verb_makes(verb, place):
 def small_disk(folder, size: int):
     """A disk of that many bytes at `folder` where this user may mount one, else a limit on the size of a file."""
     folder.mkdir()
-    mounted = (
-        shutil.which("mount")
-        and not subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True
-        ).returncode
-    )
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder]
+    mounted = shutil.which("mount") and not subprocess.run(command, capture_output=True).returncode
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if not mounted:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -227,14 +222,8 @@ def test_a_project_that_may_not_be_written(name, tmp_path):
     folder.chmod(0o555)
     code = "from types import SimpleNamespace as N; from tdjepa_workflow.locks import hold; "
     code += "hold(N(output_settings=N(dryrun=False)))"
-    done = subprocess.run(
-        without_privileges([sys.executable, "-c", code]),
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-    )
+    command = without_privileges([sys.executable, "-c", code])
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"tdjepa: {name}: cannot be written (Permission denied)")
     assert len(done.stderr.splitlines()) == 1
@@ -259,11 +248,12 @@ def test_one_writer_does_not_sweep_away_another(tmp_path):
 
 def test_two_at_once_in_one_folder(tmp_path, smoke, data):
     first = Journal(tmp_path / "j", {"a": 1})
-    first.add((1,), {"x": 1})
+    first.add((1, 7), {"x": [0.1 + 0.2]})
     with pytest.raises(UserError, match="another process is writing this journal"):
         Journal(tmp_path / "j", {"a": 1})
     first.file.close()
-    assert Journal(tmp_path / "j", {"a": 1}).done == {(1,): {"x": 1}}
+    assert Journal(tmp_path / "j", {"a": 1}).done == {(1, 7): {"x": [0.1 + 0.2]}}
+    assert Journal(tmp_path / "j", {"a": 2}).done == {}  # of another job
     held = snapshot.Lock(tmp_path / "out")
     cfg = train_slice(smoke, "two_room", "lewm", 3072)
     with pytest.raises(UserError, match=r"out: another process is training into this folder"):

@@ -58,21 +58,16 @@ def out(tmp_path):
 KILLED = """
 import sys
 from pathlib import Path
+from tqdm import tqdm
 from tdjepa.config.records.released import Source
 from tdjepa.data import download
 
-class Bar:
-    def __init__(self, total, what, unit, initial=0):
-        self.n = initial
+class Bar(tqdm):
     def update(self, n):
-        self.n += n
+        super().update(n)
         print(self.n, flush=True)
-    def __enter__(self):
-        return self
-    def __exit__(self, *_):
-        pass
 
-download.progress = Bar
+download.progress = lambda total, what, unit, initial=0: Bar(total=total, initial=initial)
 download.download(sys.argv[1], Path(sys.argv[2]), Source(repo="a/b", file="x.zst"))
 """
 

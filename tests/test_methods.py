@@ -36,22 +36,20 @@ def test_every_term_has_its_function():
 
 
 def test_every_method_of_the_issue_is_run_at_smoke_and_trains(smoke, trained):
-    assert {"tdjepa", "lewm", "lewm_original", "lewm_matched", "rc_aux_tdj", "rc_aux", *ABLATIONS} <= set(
-        smoke.methods_run
-    )
+    ours = {"tdjepa", "lewm", "lewm_original", "lewm_matched", "rc_aux_tdj", "rc_aux", *ABLATIONS}
+    assert ours <= set(smoke.methods_run)
     for method in smoke.methods_run:
         curve = list(csv.DictReader((trained / method / "curve.csv").read_text().splitlines()))
         assert len(curve) == smoke.train.epochs
         assert {name for name, term in smoke.methods[method].terms if term} == set(curve[0]) & set(TERMS)
 
 
+TEMPORAL = {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"}
+HARD = dict(weight=1.0, horizon=4, predicted=1.0, predicted_hard=1.0, terminal=0.0, terminal_predicted=0.0)
 NEW = {
     "open loop and a distance": (
         *("symmetric", 6, ["d_psi", "l2"]),
-        {
-            "open_loop": {"weight": 1.0, "horizon": 3, "curriculum": 2, "targets": "detached"},
-            "temporal": {"weight": 0.5, "margin": 0.5, "negatives": False, "pairs": "all"},
-        },
+        {"open_loop": {"weight": 1.0, "horizon": 3, "curriculum": 2, "targets": "detached"}, "temporal": TEMPORAL},
     ),
     "reachability without any prediction": (
         *("reachability", 4, ["l2"]),
@@ -59,14 +57,8 @@ NEW = {
     ),
     "budgets beside a rollout": (
         *("budget_reachability", 8, ["rc_aux"]),
-        {
-            "one_step": {"weight": 1.0, "targets": "attached"},
-            "rollout": {"weight": 1.0, "horizons": [2, 4]},
-            "budget_reachability": {
-                **{"weight": 1.0, "horizon": 4, "predicted": 1.0, "predicted_hard": 1.0},
-                **{"terminal": 0.0, "terminal_predicted": 0.0},
-            },
-        },
+        {"one_step": {"weight": 1.0, "targets": "attached"}, "budget_reachability": HARD}
+        | {"rollout": {"weight": 1.0, "horizons": [2, 4]}},
     ),
 }
 
@@ -155,22 +147,17 @@ def test_a_continued_training_starts_from_the_checkpoint(smoke, trained, method)
 
 
 def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained):
-    def start(method, path, **changes):
-        cfg = train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
-        checkpoint.start_from(path and trained / path, build(cfg.model, cfg.method.head, 32, 10, 0), cfg)
-
-    with pytest.raises(UserError, match="--initial: the checkpoint of tdjepa, epoch 1, is needed"):
-        start("tdjepa_no_hinge", None)
-    with pytest.raises(UserError, match="the method continues no other"):
-        start("tdjepa", "tdjepa/epoch_01.safetensors")
-    with pytest.raises(UserError, match="trained with epoch = 2, expected 1"):
-        start("tdjepa_no_hinge", "tdjepa/epoch_02.safetensors")
-    with pytest.raises(UserError, match="trained with method_name = 'lewm', expected 'tdjepa'"):
-        start("tdjepa_no_hinge", "lewm/epoch_01.safetensors")
-    with pytest.raises(UserError, match="trained with seed = 3072, expected 3073"):
-        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", seed=3073)
-    with pytest.raises(UserError, match="trained with scale = 'smoke', expected 'desk'"):
-        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", scale="desk")
+    no_hinge, first = "tdjepa_no_hinge", "tdjepa/epoch_01.safetensors"
     wider = smoke.model.model_copy(update={"latent": 12})
-    with pytest.raises(UserError, match=r"epoch_01\.safetensors: tensor head\.trunk\.0\.weight has no counterpart"):
-        start("tdjepa_no_hinge", "tdjepa/epoch_01.safetensors", model=wider)
+    for method, path, changes, why in (
+        (no_hinge, None, {}, "--initial: the checkpoint of tdjepa, epoch 1, is needed"),
+        ("tdjepa", first, {}, "the method continues no other"),
+        (no_hinge, "tdjepa/epoch_02.safetensors", {}, "trained with epoch = 2, expected 1"),
+        (no_hinge, "lewm/epoch_01.safetensors", {}, "trained with method_name = 'lewm', expected 'tdjepa'"),
+        (no_hinge, first, {"seed": 3073}, "trained with seed = 3072, expected 3073"),
+        (no_hinge, first, {"scale": "desk"}, "trained with scale = 'smoke', expected 'desk'"),
+        (no_hinge, first, {"model": wider}, r"epoch_01\.safetensors: tensor head\.trunk\.0\.weight has no counterpart"),
+    ):
+        cfg = train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
+        with pytest.raises(UserError, match=why):
+            checkpoint.start_from(path and trained / path, build(cfg.model, cfg.method.head, 32, 10, 0), cfg)

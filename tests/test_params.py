@@ -44,10 +44,9 @@ def test_a_method_is_like_another_at_every_scale(raw):
     assert resolve(raw, "desk").methods["mine"].terms.sigreg.weight == 5.0
 
 
-@pytest.mark.parametrize(
-    ("like", "said"), [("lewn", "is not defined"), ("mine", "leads back"), ("other", "leads back")]
-)
-def test_a_method_is_like_nothing_or_itself(raw, like, said):
+@pytest.mark.parametrize("like", ["lewn", "mine", "other"])
+def test_a_method_is_like_nothing_or_itself(raw, like):
+    said = "is not defined" if like == "lewn" else "leads back"
     raw["methods"] |= {"mine": {"like": like}, "other": {"like": "mine"}}
     with pytest.raises(UserError, match=rf"methods\.(mine|other)\.like = .*: {said}"):
         resolve(raw, "smoke")
@@ -85,16 +84,10 @@ def test_a_scale_is_like_nothing_or_itself(raw, like, said):
         resolve_every_scale(raw, "smoke")
 
 
-def test_a_scale_does_not_choose_a_scale(raw):
-    raw["scales"]["desk"]["scale"] = "smoke"
-    with pytest.raises(UserError, match=r"^params\.yaml: scales\.desk\.scale: no such key"):
-        resolve(raw, "desk")
-
-
 BASE = [
     (("train", "lr"), -1.0, "train.lr = -1.0: input should be greater than 0"),
     (("envs",), ["two_rom"], "'cube'; did you mean 'two_room'?"),
-    (("methods_run",), ["tdjepa", "lewn"], "did you mean 'lewm'?"),
+    (("methods_run",), ["tdjepa", "tdjepa_no_hing"], "did you mean 'tdjepa_no_hinge'?"),
     (("model", "encoder", "patches"), 3, "model.encoder.patches = 3: no such key; did you mean 'patch'?"),
 ]
 
@@ -119,14 +112,7 @@ def test_the_base_is_checked_at_every_scale_also_where_the_scale_overlays_it(raw
     assert line.endswith(said)
 
 
-def test_an_unknown_method_of_the_run_is_one_line(raw):
-    raw["methods_run"].append("tdjepa_no_hing")
-    said = r"params\.yaml: methods_run: 'tdjepa_no_hing' is not defined under methods \(tdjepa, lewm, .*; did you mean"
-    for scale in SCALES:
-        with pytest.raises(UserError, match=rf"^{said} 'tdjepa_no_hinge'\?$"):
-            resolve(raw, scale)
-
-
+RC_AUX = ("methods", "rc_aux", "terms", "budget_reachability")
 BAD = [
     (("train", "lr"), -1.0, "train.lr = -1.0", "greater than 0"),
     (("train", "lr"), "fast", "train.lr = 'fast'", "valid number"),
@@ -138,6 +124,10 @@ BAD = [
     (("evaluate", "plan_seeds"), [], "evaluate.plan_seeds = []", "at least 1"),
     (("evaluate", "planner", "elites"), 301, "evaluate.planner.elites", "exceeds candidates"),
     (("evaluate", "planner", "horizon"), 11, "evaluate.planner.horizon: 11", "longer than evaluate.budget: 50"),
+    (
+        *(("evaluate", "planner", "horizon"), 6, "evaluate.planner.horizon: 6"),
+        "exceeds model.head.budgets: 5, the most steps that the head of rc_aux",
+    ),
     (("evaluate", "planner", "history"), 4, "planner.history: 4", "exceeds model.predictor.history: 3"),
     (("evaluate", "protocol", "two_room", "solver"), "mpc", "evaluate.protocol.two_room.solver = 'mpc'", "'gradient'"),
     (("evaluate", "protocol", "two_room", "planner"), {"elite": 3}, "two_room.planner.elite = 3", "mean 'elites'?"),
@@ -158,17 +148,13 @@ BAD = [
     (("methods", "lewm", "terms"), {"one_step": None, "sigreg": None}, "methods.lewm.terms", "at least one term"),
     (("methods", "lewm", "terms", "contrast"), {}, "methods.lewm.terms.contrast", "no such key"),
     (("methods", "rc_aux", "window"), 7, "methods.rc_aux.window", "need 8"),
-    (
-        ("methods", "rc_aux", "terms", "budget_reachability", "horizon"),
-        6,
-        "budget_reachability.horizon: 6",
-        "exceeds model.head.budgets: 5",
-    ),
+    ((*RC_AUX, "horizon"), 6, "budget_reachability.horizon: 6", "exceeds model.head.budgets: 5"),
+    (("methods", "lewm", "plan_seeds"), 99, "methods.lewm.plan_seeds: 99", "exceeds the 10 of evaluate.plan_seeds"),
     (("methods", "tdjepa_no_hinge", "continues", "epoch"), 11, "no_hinge.continues", "beyond train.epochs: 10"),
     (("methods", "tdjepa_no_hinge", "continues", "method"), "jepa", "no_hinge.continues", "mean 'tdjepa'?"),
     (("methods", "tdjepa_no_hinge", "continues", "method"), "tdjepa_no_rollout", "no_hinge.continues", "itself"),
     (("methods", "tdjepa_no_hinge", "envs"), ["pushT"], "no_hinge.envs.0 = 'pushT'", "'push_t'"),
-    (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined"),
+    (("methods_run",), ["tdjepa", "dreamer"], "methods_run", "'dreamer' is not defined under methods (tdjepa, lewm, "),
     (("envs",), ["two_rooms"], "envs.0 = 'two_rooms'", "did you mean 'two_room'?"),
     (("collect", "min_length"), 25, "collect.min_length", "must exceed"),
     (("recipes",), {"a": {"when": {}, "train": {"batches": 3}}}, "recipes.a.train.batches = 3", "mean 'batch'?"),
@@ -180,6 +166,7 @@ BAD = [
     (("modle",), {}, "modle = {}", "no such key; did you mean 'model'?"),
     (("train_seeds",), ["3072"], "train_seeds.0 = '3072'", "integer"),
     (("collect", "source"), {"two_room": "realesed"}, "collect.source.two_room = 'realesed'", "'released'"),
+    (("scale",), "smoke", "params.yaml: scales.paper.scale", "no such key"),
     (("collect", "storage"), "zipped", "collect.storage = 'zipped'", "'packed'"),
 ]
 
@@ -204,28 +191,17 @@ def test_a_continued_training_needs_the_earlier_one_and_its_model(raw):
         resolve(raw, "paper")
 
 
-def test_a_plan_must_not_be_longer_than_the_head_of_its_cost_knows(raw):
-    assert "rc_aux" in resolve(raw, "paper").methods["rc_aux"].costs
-    raw["scales"]["paper"]["evaluate"] = {"planner": {"horizon": 6}}
-    said = r"evaluate\.planner\.horizon: 6 exceeds model\.head\.budgets: 5, the most steps that the head of rc_aux"
-    with pytest.raises(UserError, match=said):
-        resolve(raw, "paper")
-
-
 def test_all_mistakes_are_named_at_once(raw):
     raw["scales"]["desk"]["train"].update(lr=-1.0, batch="many", colour="red")
     with pytest.raises(UserError) as error:
         resolve(raw, "desk")
-    lines = str(error.value).splitlines()
-    assert len(lines) == 3
-    assert [line.split()[1] for line in lines] == ["train.batch", "train.lr", "train.colour"]
+    assert [line.split()[1] for line in str(error.value).splitlines()] == ["train.batch", "train.lr", "train.colour"]
 
 
 def test_unknown_scale_and_missing_section(raw):
-    with pytest.raises(UserError, match=r"scale = 'huge': must be one of paper, desk, smoke$"):
-        resolve(raw, "huge")
-    with pytest.raises(UserError, match=r"scale = 'dsk': must be one of paper, desk, smoke; did you mean 'desk'\?"):
-        resolve(raw, "dsk")
+    for scale, meant in (("huge", ""), ("dsk", r"; did you mean 'desk'\?")):
+        with pytest.raises(UserError, match=rf"scale = '{scale}': must be one of paper, desk, smoke{meant}$"):
+            resolve(raw, scale)
     del raw["judge"]
     with pytest.raises(UserError, match="judge: missing"):
         resolve(raw, "desk")
@@ -275,17 +251,10 @@ def test_a_slice_holds_what_its_job_needs_and_nothing_else(raw):
     changed["scales"]["desk"]["recipes"] = [{"when": {"method": "lewm"}, "train": {"lr": 1.0e-4}}]
     after = resolve(changed, "desk")
 
-    def slices(p):
-        return {
-            "collect": collect_slice(p, "two_room"),
-            "mine": mine_slice(p, "two_room"),
-            "tdjepa": train_slice(p, "two_room", "tdjepa", 3072),
-            "lewm": train_slice(p, "two_room", "lewm", 3072),
-            "evaluate": evaluate_slice(p, "two_room", "lewm", 3072),
-        }
-
-    old, new = slices(before), slices(after)
-    assert {name for name in old if slice_json(old[name]) != slice_json(new[name])} == {"lewm"}
+    same = [(collect_slice,), (mine_slice,), (train_slice, "tdjepa", 3072), (evaluate_slice, "lewm", 3072)]
+    for of, *job in [*same, other := (train_slice, "lewm", 3072)]:
+        old, new = (slice_json(of(p, "two_room", *job)) for p in (before, after))
+        assert (old != new) == ((of, *job) == other)
 
 
 def test_another_mirror_changes_no_slice_and_another_checksum_does(raw):
@@ -304,9 +273,3 @@ def test_committed_schema_is_the_generated_one(raw):
     jsonschema.validate(raw, committed)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**raw, "trian": {}}, committed)
-
-
-def test_a_method_cannot_take_more_plan_seeds_than_there_are(raw):
-    raw["scales"]["smoke"]["methods"]["lewm"] = {"plan_seeds": 99}
-    with pytest.raises(UserError, match=r"methods\.lewm\.plan_seeds: 99 exceeds the 2 of evaluate\.plan_seeds"):
-        resolve(raw, "smoke")

@@ -190,17 +190,13 @@ def terminated_in_step(step: int, argv: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("module", "name", "sent", "expected"),
-    [
-        (training, "Store", signal.SIGTERM, 75),
-        (shutil, "copyfile", signal.SIGTERM, 75),
-        (training, "Store", signal.SIGINT, 130),
-    ],
+    [(training, "Store", "SIGTERM", 75), (shutil, "copyfile", "SIGTERM", 75), (training, "Store", "SIGINT", 130)],
     ids=["before the first step", "in the delivery", "by Ctrl-C"],
 )
 def test_told_to_stop_outside_the_steps(job, undisturbed, tmp_path, status_of, module, name, sent, expected):
     """The workflow starts a training again that ends with 75, whatever it was at when SIGTERM came; Ctrl-C is meant."""
     argv = command_line(job, tmp_path)
-    status, said = status_of(told_to_stop_in, module.__name__, name, sent, argv)
+    status, said = status_of(told_to_stop_in, module.__name__, name, signal.Signals[sent], argv)
     assert status == expected, said
     assert "tdjepa: stopped; nothing half-written is left, the same command starts again, or goes on where" in said
     assert not [path for path in tmp_path.rglob("*") if ".part" in path.name]
@@ -222,20 +218,16 @@ def told_to_stop_in(module: str, name: str, sent: int, argv: list[str]) -> None:
     sys.exit(cli.main(argv))
 
 
-def test_a_snapshot_of_other_parameters_is_not_continued(job, undisturbed, tmp_path, status_of):
+def test_a_damaged_snapshot_and_one_of_other_parameters_are_not_continued(job, undisturbed, tmp_path, status_of):
     cfg, *files = job
     other = cfg.model_copy(update={"train": cfg.train.model_copy(update={"lr": 5e-3})})
-    status_of(dies_at_rename, 3, other, *files, tmp_path, RUNTIME)
-    assert position(tmp_path) > 0
-    training.run(*job, tmp_path, RUNTIME)
-    assert contents(tmp_path) == undisturbed
-
-
-def test_a_damaged_snapshot_is_not_continued(job, undisturbed, tmp_path):
-    (tmp_path / ".running").mkdir()
-    (tmp_path / ".running/snapshot.safetensors").write_bytes(b"half a file")
-    training.run(*job, tmp_path, RUNTIME)
-    assert contents(tmp_path) == undisturbed
+    status_of(dies_at_rename, 3, other, *files, tmp_path / "other", RUNTIME)
+    assert position(tmp_path / "other") > 0
+    (tmp_path / "damaged/.running").mkdir(parents=True)
+    (tmp_path / "damaged/.running/snapshot.safetensors").write_bytes(b"half a file")
+    for out in (tmp_path / "other", tmp_path / "damaged"):
+        training.run(*job, out, RUNTIME)
+        assert contents(out) == undisturbed
 
 
 def test_the_shipped_limits_stop_a_collapse_and_let_sigreg_pass(smoke, data, tmp_path):
@@ -281,11 +273,8 @@ def test_health_of_known_latents():
     line = health.latent_health(z[..., :1] * torch.ones(8))  # all on one axis
     assert float(line["effective_rank"]) == pytest.approx(1, abs=1e-4)
     limits = Health(min_std=0.05, min_rank=1.2, max_grad_norm=1e3)
-    for change, why in (
-        ({"effective_rank": 1.0}, "collapsed"),
-        ({"latent_std": 0.01}, "collapsed"),
-        ({"grad_norm": 2e3}, "norm"),
-    ):
-        assert why in health.judged(healthy | {"grad_norm": 3.0} | change, limits)
+    collapsed = [("effective_rank", 1.0, "collapsed"), ("latent_std", 0.01, "collapsed")]
+    for name, value, why in (*collapsed, ("grad_norm", 2e3, "norm")):
+        assert why in health.judged(healthy | {"grad_norm": 3.0, name: value}, limits)
     assert health.judged(healthy | {"grad_norm": 3.0}, limits) is None
     assert health.diverged({"loss": 1.0, "grad_norm": float("inf")}).startswith("grad_norm is not finite")

@@ -14,12 +14,21 @@ import subprocess
 import zipfile
 
 import pytest
+import torch
 
 from conftest import ROOT
+from tdjepa.base import snapshot
+from tdjepa.base.artefacts import card_path, read_json, sha256, verified
 from tdjepa.base.errors import UserError
+from tdjepa.base.journal import Journal
 from tdjepa.cli import main
 from tdjepa.config.load import load, resolve
 from tdjepa.config.yaml_file import read_yaml
+from tdjepa.data.store import Store
+from tdjepa.evidence import alignment, bands, ledger, rows
+from tdjepa.model import checkpoint
+from tdjepa.model.released import read_tensors
+from tdjepa.steps.diagnose import held_out
 from tdjepa_workflow import announce
 
 FORBIDDEN = {
@@ -135,39 +144,26 @@ class Bomb:
         return os.mkdir, (self.path,)
 
 
-def readers():
-    """Everything that opens a file which somebody may have given, by the name of such a file."""
-    from tdjepa.base.artefacts import read_json, verified
-    from tdjepa.data.store import Store
-    from tdjepa.evidence import alignment, bands, ledger, rows
-    from tdjepa.model import checkpoint
-    from tdjepa.model.released import read_tensors
-    from tdjepa.steps.diagnose import held_out
-
-    return {
-        "episodes.h5": Store,
-        "rows.parquet": lambda path: rows.read([path]),
-        "measured.parquet": lambda path: alignment.read([path]),
-        "pairs.parquet": held_out,
-        "manifest.json": read_json,
-        "params.yaml": load,
-        "claims.yaml": ledger.read,
-        "bands.yaml": bands.read,
-        "x.card.json": lambda path: verified(path.with_name("x")),
-        "epoch_01.safetensors": lambda path: checkpoint.read(path, {}),
-        "weights.pt": read_tensors,
-        "weights.safetensors": read_tensors,
-    }
+READERS = {  # everything that opens a file which somebody may have given, by the name of such a file
+    "episodes.h5": Store,
+    "rows.parquet": lambda path: rows.read([path]),
+    "measured.parquet": lambda path: alignment.read([path]),
+    "pairs.parquet": held_out,
+    "manifest.json": read_json,
+    "params.yaml": load,
+    "claims.yaml": ledger.read,
+    "bands.yaml": bands.read,
+    "x.card.json": lambda path: verified(path.with_name("x")),
+    "epoch_01.safetensors": lambda path: checkpoint.read(path, {}),
+    "weights.pt": read_tensors,
+    "weights.safetensors": read_tensors,
+}
 
 
 def test_a_pickle_under_any_name_is_refused_and_not_run(tmp_path):
-    import torch
-
-    from tdjepa.base.artefacts import card_path, sha256
-
     (tmp_path / "x").write_text("x")
     owned = tmp_path / "owned"
-    for name, read in readers().items():
+    for name, read in READERS.items():
         path = tmp_path / name
         for kind in ("plain", "torch", "zip"):
             if kind == "plain":
@@ -190,11 +186,6 @@ def test_a_pickle_under_any_name_is_refused_and_not_run(tmp_path):
 
 
 def test_a_journal_and_a_snapshot_are_no_way_in_either(tmp_path):
-    import torch
-
-    from tdjepa.base import snapshot
-    from tdjepa.base.journal import Journal
-
     owned = tmp_path / "owned"
     (tmp_path / ".running").mkdir()
     (tmp_path / ".running/snapshot.safetensors").write_bytes(pickle.dumps(Bomb(owned), 2))

@@ -12,8 +12,6 @@ import pytest
 import yaml
 
 from clone import Clone
-from conftest import ROOT
-from tdjepa.config.yaml_file import read_yaml
 
 MINED = "data/smoke/mined/two_room/pairs.parquet"
 pipeline = pytest.mark.pipeline
@@ -68,9 +66,8 @@ class Ssh(Directory):
 
         async def listen():
             key = asyncssh.generate_private_key("ssh-ed25519")
-            return await asyncssh.listen(
-                "127.0.0.1", 0, server_factory=Server, server_host_keys=[key], sftp_factory=True
-            )
+            server = {"server_factory": Server, "server_host_keys": [key], "sftp_factory": True}
+            return await asyncssh.listen("127.0.0.1", 0, **server)
 
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -100,13 +97,8 @@ class S3(Directory):
         self.server.start()
         host, port = self.server.get_host_and_port()
         self.url, self.settings = "s3://results/tdjepa", {**self.settings, "endpointurl": f"http://{host}:{port}"}
-        self.client = boto3.client(
-            "s3",
-            endpoint_url=self.settings["endpointurl"],
-            aws_access_key_id="somebody",
-            aws_secret_access_key="a secret",
-            region_name="us-east-1",
-        )
+        aws = {"aws_access_key_id": "somebody", "aws_secret_access_key": "a secret", "region_name": "us-east-1"}
+        self.client = boto3.client("s3", endpoint_url=self.settings["endpointurl"], **aws)
         self.client.create_bucket(Bucket="results")
         return self
 
@@ -131,12 +123,7 @@ def remote(request, tmp_path):
 def connected(clone: Clone, remote) -> Clone:
     """What `dvc remote add --local` and `dvc remote modify --local` of docs/sharing.md write, without waiting for them."""
     settings = {"url": remote.url, "verify": "true", **remote.settings}
-    lines = [
-        "[core]",
-        "remote = store",
-        "['remote \"store\"']",
-        *(f"{name} = {value}" for name, value in settings.items()),
-    ]
+    lines = ["[core]", "remote = store", "['remote \"store\"']", *(f"{name} = {settings[name]}" for name in settings)]
     (clone.path / ".dvc/config.local").write_text("\n".join(lines) + "\n")
     return clone
 
@@ -187,40 +174,3 @@ def test_an_experiment_runs_the_jobs_of_its_parameter(origin, tmp_path):
     assert jobs == set()
     said = clone.dvc("exp", "run", "mine", "--set-param", "scales.smoke.mine.piars=1", status=255)
     assert "piars" in said
-
-
-def leaves(tree: dict, at: tuple = ()) -> dict:
-    """Every number of params.yaml, by its place."""
-    found = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            found |= leaves(value, (*at, key))
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[(*at, key)] = value
-    return found
-
-
-def test_an_experiment_can_set_every_number(tmp_path):
-    """DVC writes a changed file; behind a YAML anchor a change is lost without a word, so there are none."""
-    from dvc.utils.hydra import apply_overrides
-
-    file = tmp_path / "params.yaml"
-    file.write_text((ROOT / "params.yaml").read_text())
-    before = leaves(read_yaml(file))
-    changed = {place: value + 1 for place, value in before.items()}
-    apply_overrides(file, [f"{'.'.join(place)}={value}" for place, value in changed.items()])
-    assert leaves(read_yaml(file)) == changed
-
-
-def test_an_experiment_can_set_every_list(tmp_path):
-    from dvc.utils.hydra import apply_overrides
-
-    file = tmp_path / "params.yaml"
-    file.write_text((ROOT / "params.yaml").read_text())
-    expected = read_yaml(file)
-    lists = {"methods_run": ["lewm"], "envs": ["reacher"], "train_seeds": [1]}
-    expected.update(lists)
-    expected["scales"]["desk"].update(lists)  # which desk takes from the base: + adds a key
-    overrides = {"methods_run": "[lewm]", "envs": "[reacher]", "train_seeds": "[1]"}
-    apply_overrides(file, [f"{at}{name}={value}" for at in ("", "+scales.desk.") for name, value in overrides.items()])
-    assert read_yaml(file) == expected

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 import cluster
-from clone import Clone
+from clone import REPORT, Clone
 
 pytestmark = [
     pytest.mark.pipeline,
@@ -41,7 +41,7 @@ def local(first_run, folder):
     reduce_further(clone)
     with clone.executed() as jobs:
         clone.run("snakemake", "--cores", "1", "all")
-    assert jobs == {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
+    assert jobs == REPORT
     return clone
 
 

@@ -135,16 +135,9 @@ def test_jobs_of_a_cluster_are_told_and_a_full_disk_stops_no_run(tmp_path):
     settings = SimpleNamespace(dryrun=False)
     handler = LogHandler(settings, LogHandlerSettings(file=tmp_path / "events.jsonl"))
     told = {"rule_name": "floors", "jobid": 9, "log": ["floors_two_room.log"], "threads": 1, "wildcards": {}}
-    events = [
-        {"event": LogEvent.RESOURCES_INFO, "nodes": 100},
-        {"event": LogEvent.RESOURCES_INFO},
-        {"event": LogEvent.GROUP_INFO},
-        {"event": LogEvent.JOB_INFO, **told},
-        {"event": LogEvent.JOB_INFO, **told, "rule_name": "all"},
-        {"event": LogEvent.JOB_ERROR, **told},
-        {},
-    ]
-    for extra in events:
+    job, resources = {"event": LogEvent.JOB_INFO, **told}, {"event": LogEvent.RESOURCES_INFO}
+    events = [resources | {"nodes": 100}, resources, {"event": LogEvent.GROUP_INFO}, job, job | {"rule_name": "all"}]
+    for extra in (*events, job | {"event": LogEvent.JOB_ERROR}, {}):
         handler.emit(makeLogRecord(extra))
     run = status.parse(map(json.loads, (tmp_path / "events.jsonl").read_text().splitlines()))
     assert (run.cores, run.each("job", run.failed), run.running) == (100, ["floors_two_room"], set())
