@@ -30,10 +30,8 @@ def test_checksums_hold_their_own_files_and_name_others(monkeypatch, tmp_path, c
     assert capsys.readouterr().out == "1 of 1 files equal, byte for byte\n"
     rows.write_bytes(b"Rows")
     assert main(["verify", "--scale", "smoke", "--bytes"]) == 1
-    assert capsys.readouterr().out.splitlines() == [
-        "differs    results/smoke/rows/two_room/tdjepa_3072.parquet",
-        "0 of 1 files equal, byte for byte",
-    ]
+    said = ["differs    results/smoke/rows/two_room/tdjepa_3072.parquet", "0 of 1 files equal, byte for byte"]
+    assert capsys.readouterr().out.splitlines() == said
     (tmp_path / "params.yaml").write_text((tmp_path / "params.yaml").read_text() + "\n# other\n")
     rows.unlink()
     assert main(["verify", "--scale", "smoke", "--bytes"]) == 1
@@ -52,9 +50,7 @@ def test_a_list_of_another_shape_is_refused(text, monkeypatch, tmp_path, capsys)
     assert "smoke.json: no list of checksums, which has machine, code, files; `tdjepa" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(
-    "TDJEPA_NO_SKIPS" not in os.environ, reason="what is published; while code changes, its list is behind"
-)
+@pytest.mark.skipif("TDJEPA_NO_SKIPS" not in os.environ, reason="while code changes, the published list is behind")
 def test_the_committed_list_is_of_this_code():
     committed = json.loads((ROOT / "workflow/checksums/smoke.json").read_text())
     wanted = "make reproduce SCALE=smoke; tdjepa verify --scale smoke --bytes --write"

@@ -10,16 +10,18 @@ from tdjepa.base.errors import UserError
 from tdjepa.evidence import alignment, claims, effects
 from tdjepa.evidence.effects import Evidence
 
+COSTS = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
 
-def verdict_of(test, pairs):
+
+def verdict_of(terms, pairs):
+    test = {"env": "push_t", "sum": terms, "is": "above"}
     claim = {"id": "c", "claim": "it is so", "place": "Table 2", "tests": [test]}
     return claims.judge([claim], Evidence(outcomes(np.ones((1, 1, 2))), pairs, 1, 200, 0.95), 3072)[0]
 
 
 def test_correlations_are_printed_with_three_digits():
-    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
     pairs = made_up_pairs([[[1, 2, 3], [20, 13, 8]], [[1, 9, 20], [9, 1, 20]]])
-    found = verdict_of({"env": "push_t", "sum": costs, "is": "above"}, pairs)
+    found = verdict_of(COSTS, pairs)
     assert f"{found['ours']['effect']:.3f} [{found['ours']['low']:.3f}, " in claims.terminal([found])
 
 
@@ -45,19 +47,13 @@ def test_two_costs_of_one_checkpoint_are_one_factor(monkeypatch):
 
     freedom = effects.freedom_of_pairs
     monkeypatch.setattr(effects, "freedom_of_pairs", recorded)
-    costs = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
-    methods = [costs[0], [-1, {"method": "lewm", "rank": "l2"}]]
-    for terms in (costs, methods):
-        test = {"env": "push_t", "sum": terms, "is": "above"}
-        found = verdict_of(test, pairs)
-        assert (found["ours"]["n_train"], found["ours"]["n_plan"], found["ours"]["unit"]) == (3, None, "ρ")
-    ranks = (
-        alignment.spearman(pairs)
-        .query("split == 'all' and method == 'tdjepa'")
-        .pivot(columns="measure", index="train_seed")
-    )
+    for terms in (COSTS, [COSTS[0], [-1, {"method": "lewm", "rank": "l2"}]]):
+        found = verdict_of(terms, pairs)["ours"]
+        assert (found["n_train"], found["n_plan"], found["unit"]) == (3, None, "ρ")
+    ranks = alignment.spearman(pairs).query("split == 'all' and method == 'tdjepa'")
+    rho = ranks.pivot(columns="measure", index="train_seed")["rho"]
     (differences,), two = factors[0]
-    assert differences == pytest.approx((ranks["rho"]["d_psi"] - ranks["rho"]["l2"]).to_numpy())
+    assert differences == pytest.approx((rho["d_psi"] - rho["l2"]).to_numpy())
     assert two == pytest.approx(2)
     assert 2 < factors[1][1] <= 4
 

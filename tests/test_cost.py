@@ -4,6 +4,7 @@ import pytest
 
 from conftest import ROOT
 from tdjepa.base.errors import UserError
+from tdjepa.cli import main
 from tdjepa.config import runs
 from tdjepa.config.load import load
 from tdjepa.config.params import Params
@@ -47,8 +48,6 @@ def test_the_paper_scale_takes_every_window_of_the_released_data():
 @pytest.mark.parametrize("flag", ["--train-tflops", "--plan-tflops", "--peak-tflops"])
 @pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf"])
 def test_a_rate_that_is_not_positive_is_refused(flag, rate, capsys):
-    from tdjepa.cli import main
-
     assert main(["cost", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", f"{flag}={rate}"]) == 2
     assert f"{flag} {rate}: must be a positive number" in capsys.readouterr().err
 
@@ -64,8 +63,6 @@ def test_a_step_is_timed_when_asked(smoke, capsys):
 
 
 def test_the_readme_shows_what_is_printed(capsys):
-    from tdjepa.cli import main
-
     assert main(["cost", "--params", str(ROOT / "params.yaml"), "--scale", "paper"]) == 0
     assert capsys.readouterr().out in (ROOT / "README.md").read_text()
 

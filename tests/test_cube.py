@@ -53,8 +53,7 @@ def test_the_model_is_the_librarys(library_env):
                 a, b = a[a[:, 3] > 0], b[b[:, 3] > 0]  # the target is invisible
             np.testing.assert_array_equal(a, b, err_msg=name)
     for camera in ("pos", "quat", "fovy"):
-        mine, other = (getattr(model.camera("front_pixels"), camera) for model in (ours, theirs))
-        np.testing.assert_array_equal(mine, other)
+        np.testing.assert_array_equal(*(getattr(model.camera("front_pixels"), camera) for model in (ours, theirs)))
     for option in ("timestep", "integrator", "cone", "impratio", "disableflags", "enableflags"):
         assert getattr(ours.opt, option) == getattr(theirs.opt, option)
 
@@ -129,8 +128,9 @@ def test_a_cube_that_is_carried_about_goes_everywhere_in_a_closed_hand():
     action = demos.action.reshape(4, 121, 5)[held]
     assert np.nanmean(action, 0)[4] > 0.4  # so that a plan's mean action keeps the hand closed
     moved = np.diff(state[..., cube.EFFECTOR], axis=1)[held[:, :-1]]
-    apart = np.corrcoef(moved.T) - np.eye(3)
-    assert np.abs(apart).max() < 0.5  # the directions are not bound to each other, as an expert's are
+    assert (
+        np.abs(np.corrcoef(moved.T) - np.eye(3)).max() < 0.5
+    )  # the directions are not bound to each other, as an expert's are
 
 
 def test_success_is_the_librarys(library_env):
@@ -172,8 +172,6 @@ def test_frames_are_near_the_librarys_and_those_of_whole_meshes(library_env, dem
     difference = np.abs(frames - np.array(theirs))
     model = cube._simulation().model
     whole = np.abs(frames - gl.Renderer(model, "front_pixels", 64)(states[:, cube.POSITIONS]))
-    print(f"library: mean {difference.mean():.2f} max {difference.max()}; meshes: mean {whole.mean():.2f}", end=" ")
-    print(f"max {whole.max()}, {(whole.max(-1) > 20).mean():.2%} of pixels by more than 20")
     assert difference.mean() <= 1.1 * env.renderer_difference["mean"]
     assert difference.max() <= env.renderer_difference["max"]
     assert whole.mean() <= 0.9  # decimated against whole meshes, grey levels of 255

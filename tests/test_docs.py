@@ -47,13 +47,9 @@ def test_named_files_exist(page):
 
 def commands(page) -> list[str]:
     """The `tdjepa` commands of a page, in its blocks of code and in its text; a # begins a comment."""
-    blocks = [
-        line.strip()
-        for kind, text in FENCE.findall(page.read_text())
-        if kind in ("", "sh")
-        for line in text.split("\n")
-    ]
-    return [command for command in blocks + spans(page) if command.startswith("tdjepa ")]
+    blocks = [text for kind, text in FENCE.findall(page.read_text()) if kind in ("", "sh")]
+    lines = [line.strip() for text in blocks for line in text.split("\n")]
+    return [command for command in lines + spans(page) if command.startswith("tdjepa ")]
 
 
 def verbs() -> dict:
@@ -77,10 +73,8 @@ def test_every_verb_is_in_the_readme():
 
 
 def symbols() -> list[list[str]]:
-    lines = (ROOT / "docs/symbols.md").read_text().splitlines()
-    return [
-        line.strip("| ").split(" | ") for line in lines if line.startswith("| ") and not line.startswith("| symbol")
-    ]
+    lines = re.findall(r"^\| (?!symbol).*", (ROOT / "docs/symbols.md").read_text(), re.MULTILINE)
+    return [line.strip("| ").split(" | ") for line in lines]
 
 
 def names(source: str) -> set[str]:
@@ -99,15 +93,11 @@ def test_symbols_are_where_the_table_says():
 
 
 def test_symbols_name_parameters_that_there_are(smoke):
-    tree = smoke.model_dump()
-    for key in re.findall(
-        r"`((?:collect|mine|model|evaluate|methods|terms)\.[\w.<>]+)`", "\n".join(map(" ".join, symbols()))
-    ):
-        place = re.sub(
-            r"^terms", "methods.tdjepa.terms", key.replace("<env>", "two_room").replace("<method>", "tdjepa")
-        )
-        value = tree
-        for part in place.split("."):
+    text = "\n".join(map(" ".join, symbols()))
+    for key in re.findall(r"`((?:collect|mine|model|evaluate|methods|terms)\.[\w.<>]+)`", text):
+        place = key.replace("<env>", "two_room").replace("<method>", "tdjepa")
+        value = smoke.model_dump()
+        for part in re.sub(r"^terms", "methods.tdjepa.terms", place).split("."):
             assert part in value, key
             value = value[part]
 

@@ -11,8 +11,6 @@ from tdjepa.config.load import load
 from tdjepa.tools import doctor
 from tdjepa.tools.doctor import MISSING, OK, PROBLEM
 
-PINS = "numpy==2.1.0\ntorch==2.13.0\n# a comment\ntimm==1.0.30\n"
-
 
 def here(*names):
     return lambda name: f"/bin/{name}" if name in names else None
@@ -20,8 +18,9 @@ def here(*names):
 
 @pytest.fixture
 def lock(tmp_path):
-    (tmp_path / "requirements.lock").write_text(PINS)
-    return tmp_path / "requirements.lock"
+    path = tmp_path / "requirements.lock"
+    path.write_text("numpy==2.1.0\ntorch==2.13.0\n# a comment\ntimm==1.0.30\n")
+    return path
 
 
 def test_pins_are_compared_without_the_build(lock, tmp_path):
@@ -69,12 +68,10 @@ def test_what_is_missing_comes_with_what_to_install():
 def test_space_is_measured_against_the_scale():
     desk, paper = (doctor.bytes_needed(load(ROOT / "params.yaml", scale)) for scale in ("desk", "paper"))
     assert desk < 50e9 < paper
-    assert doctor.disk(60_000_000_000, desk, "desk").state == OK
-    assert doctor.disk(60_000_000_000, paper, "paper").state == PROBLEM
-    assert doctor.memory(2_000_000_000).state == PROBLEM
-    assert doctor.memory(16_000_000_000).state == OK
-    assert doctor.cores(8, "1").state == OK
-    assert doctor.cores(8, "8").state == MISSING
+    disks = doctor.disk(60_000_000_000, desk, "desk"), doctor.disk(60_000_000_000, paper, "paper")
+    assert [disk.state for disk in disks] == [OK, PROBLEM]
+    assert [doctor.memory(size * 1_000_000_000).state for size in (2, 16)] == [PROBLEM, OK]
+    assert [doctor.cores(8, threads).state for threads in "18"] == [OK, MISSING]
 
 
 def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, capsys, monkeypatch):

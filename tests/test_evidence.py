@@ -33,9 +33,6 @@ def test_mean_and_std_by_hand():
     assert found["mean"] == pytest.approx(37.5)
     assert found["std"] == pytest.approx(np.std([50, 25], ddof=1))
     assert (found["n_train_seeds"], found["n_plan_seeds"], found["n_episodes"], found["n_rows"]) == (2, 2, 4, 16)
-
-
-def test_one_plan_seed_has_no_std_and_equal_ones_have_zero():
     assert summary.summarise(the_cell(outcomes(np.ones((2, 1, 4)))))["std"] is None
     assert summary.summarise(the_cell(outcomes(np.ones((2, 3, 4)))))["std"] == 0
 
@@ -55,8 +52,7 @@ def test_cells_of_an_environment_share_their_axes():
     b = outcomes(np.ones((1, 1, 1)), "lewm", "l2", plan_seeds=[3], pairs=[(2, 4)])
     first, second = summary.cells(rows_of(a, b))
     assert first.success.shape == second.success.shape == (1, 3, 3)
-    assert np.isnan(first.success).sum() == 8
-    assert np.isnan(second.success).sum() == 5
+    assert [np.isnan(cell.success).sum() for cell in (first, second)] == [8, 5]
 
 
 # Bootstrap ------------------------------------------------------------------------------------------------------------
@@ -111,10 +107,8 @@ def test_coverage_of_a_difference_between_two_methods():
         for method in ("tdjepa", "lewm"):
             logit = 1 + 0.6 * rng.normal(size=(3, 1, 1)) + episodes
             success = (rng.random((3, 3, 50)) < 1 / (1 + np.exp(-logit))).astype(float)
-            axes = (np.arange(3), np.arange(3), np.arange(50), np.zeros(50, bool))
-            cells.append(
-                summary.Cell("two_room", method, "icem", "l2", 1.0, 2, "main", 0, 0, 0, -1.0, "", *axes, success)
-            )
+            rest = ("main", 0, 0, 0, -1.0, "", np.arange(3), np.arange(3), np.arange(50), np.zeros(50, bool), success)
+            cells.append(summary.Cell("two_room", method, "icem", "l2", 1.0, 2, *rest))
         found = paired.contrast([(1, cells[0]), (-1, cells[1])])
         low, high, _ = paired.contrast_interval(found, resampled, 0.95)
         hits += low <= 0 <= high
@@ -138,27 +132,18 @@ def test_the_error_of_a_mean_is_the_textbooks():
 
 def test_degrees_of_freedom_follow_what_varies_most():
     rng = np.random.default_rng(1)
-    trainings = 5 * rng.normal(size=(3, 1, 1)) + 0.1 * rng.normal(size=(3, 2, 50))
-    episodes = 0.1 * rng.normal(size=(3, 2, 50)) + 5 * rng.normal(size=(1, 1, 50))
-    few, many = (
-        bootstrap.standard_error([(bootstrap.variances(x, np.arange(50)), (3, 2, 50))])[1]
-        for x in (trainings, episodes)
-    )
-    assert few == pytest.approx(2, abs=0.1)
-    assert many == pytest.approx(49, abs=3)
+    for varies, expected, within in (((3, 1, 1), 2, 0.1), ((1, 1, 50), 49, 3)):  # trainings, episodes
+        values = 5 * rng.normal(size=varies) + 0.1 * rng.normal(size=(3, 2, 50))
+        _, freedom = bootstrap.standard_error([(bootstrap.variances(values, np.arange(50)), (3, 2, 50))])
+        assert freedom == pytest.approx(expected, abs=within)
 
 
 def test_a_cell_without_failures_gets_clopper_pearson_over_distinct_episodes():
     exact = stats.binomtest(50, 50).proportion_ci(0.95, "exact").low
-    low, high, kind = interval(np.ones((3, 10, 50)), np.arange(50))
-    assert (low, high, kind) == (pytest.approx(100 * exact), 100, "exact_low")
-    low, high, kind = interval(np.zeros((3, 10, 50)), np.arange(50))
-    assert (low, high, kind) == (0, pytest.approx(100 - 100 * exact), "exact_high")
-
-
-def test_one_failure_more_does_not_make_an_interval_much_narrower():
     success = np.ones((3, 10, 50))
-    success[0, 0, 0] = 0
+    assert interval(success, np.arange(50)) == (pytest.approx(100 * exact), 100, "exact_low")
+    assert interval(1 - success, np.arange(50)) == (0, pytest.approx(100 - 100 * exact), "exact_high")
+    success[0, 0, 0] = 0  # does not make it much narrower
     low, _, kind = interval(success, np.arange(50))
     assert (low < 93, kind) == (True, "exact_low")
 
@@ -172,8 +157,7 @@ def test_one_failure_of_fifty_leaves_room_for_none_whatever_its_episode(together
     low, high, _ = interval(success, clusters, 2000)
     assert high >= 100 * exact
     assert interval(1 - success, clusters, 2000)[:2] == pytest.approx((100 - high, 100 - low))
-    low, high, _ = interval(np.ones((1, 1, 50)), clusters)
-    assert (low, high) == (pytest.approx(100 * 0.025 ** (1 / (51 - together))), 100)
+    assert interval(np.ones((1, 1, 50)), clusters)[:2] == (pytest.approx(100 * 0.025 ** (1 / (51 - together))), 100)
 
 
 def test_the_error_of_a_mean_of_unequal_episodes_is_the_ratio_estimators():
@@ -224,67 +208,58 @@ def test_intervals_of_small_and_unbalanced_cells_hold_their_mean():
 # Comparisons ----------------------------------------------------------------------------------------------------------
 
 
-def pair_of(a, b, same=False):
+def cells_of(a, b, method="lewm", **axes):
     """Two cells of shape (T, P, E) of the same plan seeds and pairs."""
-    other = ("tdjepa", "l2") if same else ("lewm", "l2")
-    cells = summary.cells(rows_of(outcomes(a), outcomes(b, *other)))
-    first = next(cell for cell in cells if cell.cost == "d_psi")
-    return paired.contrast([(1, first), (-1, next(cell for cell in cells if cell is not first))])
+    cells = summary.cells(rows_of(outcomes(a, **axes), outcomes(b, method, "l2", **axes)))
+    return sorted(cells, key=lambda cell: cell.cost)
+
+
+def pair_of(a, b, **more):
+    first, second = cells_of(a, b, **more)
+    return paired.contrast([(1, first), (-1, second)])
 
 
 def t_test(contrast):
     return paired.paired_t(summary.plan_seed_means(contrast.by_pair))
 
 
-def test_paired_t_is_scipys_over_plan_seed_means():
+def test_paired_t_is_scipys_over_plan_seed_means_or_none():
     a, b = random_outcomes(1, (2, 6, 20), 0.8), random_outcomes(2, (2, 6, 20), 0.5)
     expected = stats.ttest_rel(a.mean((0, 2)), b.mean((0, 2)))
     assert t_test(pair_of(a, b)) == pytest.approx((expected.statistic, expected.pvalue))
-
-
-def test_paired_t_is_none_without_spread_or_with_one_seed():
     assert t_test(pair_of(np.ones((1, 4, 5)), np.zeros((1, 4, 5)))) == (None, None)
     assert t_test(pair_of(random_outcomes(1, (2, 1, 9)), random_outcomes(2, (2, 1, 9)))) == (None, None)
 
 
 def test_mcnemar_known_answer():
-    a = np.array([1] * 9 + [0] + [1] * 20 + [0] * 5, float).reshape(1, 1, -1)
-    b = np.array([0] * 9 + [1] + [1] * 20 + [0] * 5, float).reshape(1, 1, -1)
+    a, b = (np.array([x] * 9 + [1 - x] + [1] * 20 + [0] * 5, float).reshape(1, 1, -1) for x in (1, 0))
     assert paired.mcnemar(a, b) == pytest.approx(2 * (1 + 10) / 2**10)
     assert paired.mcnemar(a, a) == 1
-
-
-def test_a_floor_pairs_with_every_checkpoint():
-    a, floor = np.ones((3, 2, 4)), np.zeros((1, 2, 4))
-    cells = summary.cells(rows_of(outcomes(a), outcomes(floor, "random")))
+    # a floor pairs with every checkpoint
+    cells = summary.cells(rows_of(outcomes(np.ones((3, 2, 4))), outcomes(np.zeros((1, 2, 4)), "random")))
     assert paired.mcnemar(*paired.matched(*reversed(cells))) == pytest.approx(2 * 0.5**24)
+
+
+def all_flips(by_episode):
+    flips = [abs(np.dot(signs, by_episode)) for signs in itertools.product([-1, 1], repeat=len(by_episode))]
+    return np.mean(np.array(flips) >= abs(by_episode.sum()) - 1e-9)
 
 
 def test_permutation_against_all_sign_flips():
     a, b = random_outcomes(3, (2, 2, 8), 0.8), random_outcomes(4, (2, 2, 8), 0.4)
-    by_episode = a.mean((0, 1)) - b.mean((0, 1))
-    flips = [abs(np.dot(signs, by_episode)) for signs in itertools.product([-1, 1], repeat=8)]
-    expected = np.mean(np.array(flips) >= abs(by_episode.sum()) - 1e-9)
-    assert paired.permutation(pair_of(a, b), 0) == pytest.approx(expected)
+    assert paired.permutation(pair_of(a, b), 0) == pytest.approx(all_flips(a.mean((0, 1)) - b.mean((0, 1))))
     assert paired.permutation(pair_of(a, a), 0) == 1
-
-
-@pytest.mark.parametrize("failures", [0, 1, 2])
-def test_permutation_with_hardly_any_difference(failures):
-    a, b = np.ones((2, 2, 8)), np.ones((2, 2, 8))
-    b[:, :, :failures] = 0
-    assert paired.permutation(pair_of(a, b), 0) == [1, 1, 0.5][failures]
+    for failures, expected in enumerate((1, 1, 0.5)):
+        a, b = np.ones((2, 2, 2, 8))
+        b[:, :, :failures] = 0
+        assert paired.permutation(pair_of(a, b), 0) == expected
 
 
 def test_permutation_flips_whole_episodes_by_their_weight():
     a, b = random_outcomes(0, (2, 3, 6), 0.6), random_outcomes(100, (2, 3, 6), 0.5)
-    cells = summary.cells(rows_of(outcomes(a, pairs=PAIRS), outcomes(b, "lewm", "l2", pairs=PAIRS)))
     by_pair = a.sum((0, 1)) - b.sum((0, 1))
     by_episode = np.array([by_pair[0] + by_pair[1], *by_pair[2:]])  # episode 3 has two starts
-    flips = [abs(np.dot(signs, by_episode)) for signs in itertools.product([-1, 1], repeat=5)]
-    expected = np.mean(np.array(flips) >= abs(by_episode.sum()) - 1e-9)
-    found = paired.permutation(paired.contrast([(1, cells[1]), (-1, cells[0])]), 0)
-    assert found == pytest.approx(expected)
+    assert paired.permutation(pair_of(a, b, pairs=PAIRS), 0) == pytest.approx(all_flips(by_episode))
 
 
 def test_holm_known_answer():
@@ -296,32 +271,24 @@ def test_holm_known_answer():
 def test_two_costs_of_one_checkpoint_share_their_training_noise():
     """Both costs rise and fall with the checkpoint: drawn together their difference is sharp, drawn apart it is not."""
     quality = np.array([0.1, 0.5, 0.9]).reshape(3, 1, 1)
-    a = (np.random.default_rng(1).random((3, 4, 40)) < quality).astype(float)
-    b = (np.random.default_rng(2).random((3, 4, 40)) < quality).astype(float)
+    a, b = (random_outcomes(seed, (3, 4, 40), quality) for seed in (1, 2))
 
-    def width(same):
-        low, high, _ = paired.contrast_interval(pair_of(a, b, same), paired.Resampled(0, 500), 0.95)
+    def width(method):
+        low, high, _ = paired.contrast_interval(pair_of(a, b, method=method), paired.Resampled(0, 500), 0.95)
         return high - low
 
-    assert width(same=True) < 0.5 * width(same=False)
+    assert width("tdjepa") < 0.5 * width("lewm")
 
 
 def test_only_what_both_cells_have_is_compared():
     a, b = random_outcomes(1, (2, 3, 10)), random_outcomes(2, (2, 3, 10))
-    a[:, 0] = np.nan
-    b[:, :, 7:] = np.nan
-    found = paired.compare(*two_cells(a, b), paired.Resampled(0, 200), 0.95)
+    a[:, 0] = b[:, :, 7:] = np.nan
+    found = paired.compare(*cells_of(a, b), paired.Resampled(0, 200), 0.95)
     assert (found["n_plan_seeds"], found["n_episodes"]) == (2, 7)
     assert found["difference"] == pytest.approx(100 * (a[:, 1:, :7].mean() - b[:, 1:, :7].mean()))
-    a[:, 1:] = np.nan
+    a[:, 1:] = b[:, 0] = np.nan
     a[:, 0, 0] = 1
-    b[:, 0] = np.nan
-    assert paired.compare(*two_cells(a, b), paired.Resampled(0, 200), 0.95) is None
-
-
-def two_cells(a, b):
-    cells = summary.cells(rows_of(outcomes(a), outcomes(b, "lewm", "l2")))
-    return cells[1], cells[0]
+    assert paired.compare(*cells_of(a, b), paired.Resampled(0, 200), 0.95) is None
 
 
 def test_a_difference_without_variation_still_has_an_interval():

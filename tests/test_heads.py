@@ -24,8 +24,7 @@ def parts(head, z_s, z_g):
 
 
 def test_the_mrn_is_a_directed_distance(points):
-    head = MRN(CFG, 6)
-    a, b, c = points
+    (a, b, c), head = points, MRN(CFG, 6)
     assert (head(a, a) == 0).all()
     assert (head(a, b) >= 0).all()
     assert ((head(a, b) - head(b, a)).abs() > 1e-3).float().mean() > 0.9
@@ -37,8 +36,7 @@ def test_the_mrn_is_a_directed_distance(points):
 
 
 def test_the_symmetric_head_is_a_plain_distance(points):
-    head = Symmetric(CFG, 6)
-    a, b, c = points
+    (a, b, c), head = points, Symmetric(CFG, 6)
     assert (head(a, a) == 0).all()
     torch.testing.assert_close(head(a, b), head(b, a))
     assert (head(a, b) > 0).all()
@@ -66,18 +64,15 @@ def test_published_shapes():
 
 
 def test_reachability_logits_broadcast(points):
-    a, b, _ = points
-    head = Reachability(CFG, 6)
+    (a, b, _), head = points, Reachability(CFG, 6)
     assert head.logit(a, b).shape == (500,)
     torch.testing.assert_close(head.logit(a, b[0])[7], head.logit(a[7], b[0]))
     assert not torch.allclose(head.logit(a, b), head.logit(b, a))
 
 
 def test_budget_reachability_knows_how_many_steps_are_left(points):
-    a, b, _ = points
-    head = BudgetReachability(CFG, 6)
-    budgets = torch.arange(6)
-    every = head.logit(a[:, None], b[:, None], budgets)  # (500, 6)
+    (a, b, _), head = points, BudgetReachability(CFG, 6)
+    every = head.logit(a[:, None], b[:, None], torch.arange(6))  # (500, 6)
     assert every.shape == (500, 6)
     for budget in (0, 5):
         torch.testing.assert_close(every[:, budget], head.logit(a, b, budget))

@@ -1,6 +1,7 @@
 """Rows in, statistics out: bad files are named, every pattern of missing rows can be judged, the same bytes twice."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,54 +36,43 @@ def test_rows_come_back_whatever_the_order_of_files_and_extra_columns(tmp_path):
 )
 def test_a_bad_rows_file_is_named_in_one_line(tmp_path, spoil, expected):
     path = write(tmp_path / "bad.parquet", spoil(outcomes(np.ones((1, 2, 3)))))
-    with pytest.raises(UserError) as error:
-        rows.read([path])
-    assert str(error.value).startswith(f"{path}: {expected}")
+    refused("^" + re.escape(f"{path}: {expected}"), path)
+
+
+def refused(message, *files):
+    with pytest.raises(UserError, match=message) as error:
+        rows.read(files)
     assert "\n" not in str(error.value)
 
 
-def test_unreadable_and_absent_files_are_named(tmp_path):
-    text = tmp_path / "text.parquet"
-    text.write_text("not parquet")
-    with pytest.raises(UserError, match="text.parquet: not a readable parquet file") as error:
-        rows.read([text])
-    assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match="absent.parquet: no such file"):
-        rows.read([tmp_path / "absent.parquet"])
-
-
-def test_the_same_row_in_two_files_and_two_scales_are_refused(tmp_path):
+def test_files_that_cannot_be_read_or_do_not_go_together_are_refused(tmp_path):
+    (tmp_path / "text.parquet").write_text("not parquet")
+    refused("text.parquet: not a readable parquet file", tmp_path / "text.parquet")
+    refused("absent.parquet: no such file", tmp_path / "absent.parquet")
     frame = outcomes(np.ones((1, 1, 2)))
     a, b = write(tmp_path / "a.parquet", frame), write(tmp_path / "b.parquet", frame)
-    with pytest.raises(UserError, match="a.parquet and .*b.parquet: the same row twice"):
-        rows.read([a, b])
-    c = write(tmp_path / "c.parquet", frame.assign(scale="desk", epoch=1))
-    with pytest.raises(UserError, match="several scales"):
-        rows.read([a, c])
+    refused("a.parquet and .*b.parquet: the same row twice", a, b)
+    refused("several scales", a, write(tmp_path / "c.parquet", frame.assign(scale="desk", epoch=1)))
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "expected"),
+    ("column", "first", "second", "expected"),
     [
-        ({"manifest": "ab"}, {"manifest": "cd"}, "several manifests.*two_room.*manifest ab .*manifest cd"),
-        ({"refinements": 10}, {"refinements": 30}, "planned in several ways.*refinements 10 .*refinements 30"),
+        ("manifest", "ab", "cd", "several manifests.*two_room.*manifest ab .*manifest cd"),
+        ("refinements", 10, 30, "planned in several ways.*refinements 10 .*refinements 30"),
     ],
 )
-def test_mixed_manifests_and_mixed_protocols_are_refused(tmp_path, first, second, expected):
+def test_mixed_manifests_and_mixed_protocols_are_refused(tmp_path, column, first, second, expected):
     frame = outcomes(np.ones((1, 2, 3)))
     half = frame["plan_seed"] == 7
-    a = write(tmp_path / "a.parquet", frame[half].assign(**first))
-    b = write(tmp_path / "b.parquet", frame[~half].assign(**second))
-    with pytest.raises(UserError, match=expected) as error:
-        rows.read([a, b])
-    assert "\n" not in str(error.value)
-    rows.read([a, write(tmp_path / "c.parquet", frame[half].assign(**second, setting="sweep"))])
+    a = write(tmp_path / "a.parquet", frame[half].assign(**{column: first}))
+    refused(expected, a, write(tmp_path / "b.parquet", frame[~half].assign(**{column: second})))
+    rows.read([a, write(tmp_path / "c.parquet", frame[half].assign(**{column: second}, setting="sweep"))])
 
 
 def test_a_misspelled_column_is_named_and_others_are_listed(tmp_path):
     frame = outcomes(np.ones((1, 1, 2))).assign(settings="blend", plan_time=1.0)
-    with pytest.raises(UserError, match="unknown column settings: setting is what"):
-        rows.read([write(tmp_path / "a.parquet", frame)])
+    refused("unknown column settings: setting is what", write(tmp_path / "a.parquet", frame))
     good = write(tmp_path / "b.parquet", frame.drop(columns="settings"))
     rows.read([good])
     assert rows.unused_columns([good]) == ["plan_time"]
@@ -93,22 +83,20 @@ def test_an_episode_without_a_row_or_a_phase_is_no_success():
     frame = outcomes(np.broadcast_to(np.arange(40) % 2 == 0, (2, 2, 40))).assign(contact=True)
     (whole,) = contact.phases(frame)
     assert (whole["before"], whole["after"], whole["after_std"], whole["n_missing"]) == (0, 20, 0, 0)
-    first = (frame["train_seed"] == 3072) & (frame["episode"] < 10)
-    (lost,) = contact.phases(frame[~(first & (frame["plan_seed"] == 7))])
-    assert (lost["after"], lost["after_std"], lost["n_missing"]) == (20, 0, 10)
-    (unknown,) = contact.phases(
-        frame.assign(contact=frame["contact"].astype(object).mask(first & (frame["plan_seed"] == 7)))
-    )
-    assert (unknown["after"], unknown["after_std"], unknown["n_missing"]) == (20, 0, 10)
+    quarter = (frame["train_seed"] == 3072) & (frame["episode"] < 10) & (frame["plan_seed"] == 7)
+    unknown = frame.assign(contact=frame["contact"].astype(object).mask(quarter))
+    for some in (frame[~quarter], unknown):
+        (found,) = contact.phases(some)
+        assert (found["after"], found["after_std"], found["n_missing"]) == (20, 0, 10)
 
 
 def some_files(folder):
-    frames = {
-        "tdjepa": outcomes(random_outcomes(1, (2, 3, 30), 0.7)),
-        "lewm": outcomes(random_outcomes(2, (2, 3, 30), 0.5), "lewm", "l2"),
-        "floors": outcomes(random_outcomes(3, (1, 3, 30), 0.2), "random"),
-    }
-    return [write(folder / f"{name}.parquet", frame) for name, frame in frames.items()]
+    frames = [
+        outcomes(random_outcomes(1, (2, 3, 30), 0.7)),
+        outcomes(random_outcomes(2, (2, 3, 30), 0.5), "lewm", "l2"),
+    ]
+    frames.append(outcomes(random_outcomes(3, (1, 3, 30), 0.2), "random"))
+    return [write(folder / f"{i}.parquet", frame) for i, frame in enumerate(frames)]
 
 
 def test_judge_writes_what_the_design_promises(tmp_path):
@@ -135,8 +123,8 @@ def test_judge_writes_what_the_design_promises(tmp_path):
 
 def test_metrics_are_of_the_protocol_and_the_last_epoch():
     cell = {"env": "e", "method": "m", "cost": "l2", "setting": "main"}
-    cells = [{**cell, "epoch": 10, "mean": 3.0}, {**cell, "epoch": 2, "mean": 1.0}]
-    cells += [{**cell, "epoch": 10, "mean": 9.0, "setting": "blend"}]
+    last = {**cell, "epoch": 10, "mean": 3.0}
+    cells = [last, {**last, "epoch": 2, "mean": 1.0}, {**last, "mean": 9.0, "setting": "blend"}]
     assert judge.metrics({"cells": cells}) == {"e": {"m": {"l2": 3.0}}}
 
 
@@ -153,8 +141,7 @@ def test_judge_gives_the_same_bytes_and_other_cells_change_nothing(tmp_path):
 
 
 def test_stats_hold_no_nan(tmp_path):
-    one = write(tmp_path / "one.parquet", outcomes([[[1.0]]]))
-    judge.run([one], tmp_path / "one", SETTINGS)
+    judge.run([write(tmp_path / "one.parquet", outcomes([[[1.0]]]))], tmp_path / "one", SETTINGS)
     assert json.loads((tmp_path / "one/stats.json").read_text())["cells"][0]["std"] is None
     assert "NaN" not in (tmp_path / "one/stats.json").read_text()
 
@@ -172,9 +159,8 @@ def test_an_epoch_curve_and_a_sweep_cost_the_main_comparison_no_power(tmp_path):
 
 
 def test_settings_that_no_column_shows_stay_apart():
-    frames = [
-        outcomes(random_outcomes(i, (1, 2, 5)), setting="corrected", planner=h) for i, h in enumerate(("abcdefgh", "x"))
-    ]
+    success = random_outcomes(0, (1, 2, 5))
+    frames = [outcomes(success, setting="corrected", planner=planner) for planner in ("abcdefgh", "x")]
     ids = [cell["id"] for cell in judge.judge(rows_of(*frames), SETTINGS)["cells"]]
     assert [name.split("/")[-1] for name in ids] == ["abcdef", "x"]
 
@@ -189,11 +175,8 @@ def test_cells_say_what_is_missing_and_hold_the_rate_of_each_seed():
 
 
 def test_rounding_keeps_small_p_values():
-    assert judge.rounded({"p": 1.23456789e-20, "x": [float("nan"), -0.0], "n": 3}) == {
-        "p": 1.23457e-20,
-        "x": [None, 0.0],
-        "n": 3,
-    }
+    rounded = {"p": 1.23457e-20, "x": [None, 0.0], "n": 3}
+    assert judge.rounded({"p": 1.23456789e-20, "x": [float("nan"), -0.0], "n": 3}) == rounded
 
 
 @pytest.mark.filterwarnings("error")

@@ -54,17 +54,13 @@ def test_only_the_leaky_training_sees_test_episodes(smoke, marked, tmp_path, mon
     cfg = cfg.model_copy(update={"train": cfg.train.model_copy(update={"steps_per_epoch": steps})})
     last = training.run(cfg, marked / "episodes.h5", marked / "split.json", tmp_path)
     assert sorted(seen) == episodes
+    assert split.trained_on(PARTS, cfg.method.trains_on) == episodes
     windows = 48 - 3 * cfg.frameskip  # of an episode
     assert last["windows"] == len(episodes) * windows
     assert last["step"] == cfg.train.epochs * (steps or len(PARTS["train"]) * windows // cfg.train.batch)
     model, _ = checkpoint.load(tmp_path / "epoch_02.safetensors")
     mean, _ = Store(marked / "episodes.h5").action_statistics(np.array(episodes))
     torch.testing.assert_close(model.action_mean[:2].double(), torch.from_numpy(mean), atol=1e-6, rtol=0)
-
-
-def test_the_episodes_of_a_training():
-    assert split.trained_on(PARTS, "train") == PARTS["train"]
-    assert split.trained_on(PARTS, "all") == list(range(12))
 
 
 @pytest.mark.parametrize("scale", ["smoke", "desk", "paper"])
@@ -75,12 +71,9 @@ def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
         p = resolve(raw, scale)
         for honest, leaky in TWINS.items():
             a, b = (train_slice(p, env, m, 3072).model_dump() for m in (honest, leaky))
-            assert a["method"].pop("trains_on") == "train"
-            assert b["method"].pop("trains_on") == "all"
-            for named in (a, b):
-                named.pop("method_name")
-                named["method"].pop("label")
-                named["method"].pop("costs")
+            for named, episodes in ((a, "train"), (b, "all")):
+                assert named["method"].pop("trains_on") == episodes
+                del named["method_name"], named["method"]["label"], named["method"]["costs"]
             assert a == b
             assert set(p.methods[leaky].costs) <= set(p.methods[honest].costs)
             cells = evaluate_slice(p, env, leaky, 3072)
@@ -89,9 +82,8 @@ def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
 
 
 def test_the_name_says_whether_it_leaks(raw):
-    raw["methods"]["tdjepa_leaky"]["trains_on"] = "train"
-    raw["methods"]["lewm"]["trains_on"] = "all"
-    raw["methods"]["tdjepa_continued"]["trains_on"] = "all"
+    for method, episodes in {"tdjepa_leaky": "train", "lewm": "all", "tdjepa_continued": "all"}.items():
+        raw["methods"][method]["trains_on"] = episodes
     raw["scales"]["smoke"]["envs"] = ["push_t"]
     with pytest.raises(UserError) as error:
         resolve(raw, "smoke")
@@ -126,12 +118,10 @@ def judged(tmp_path_factory):
     folder, success = tmp_path_factory.mktemp("leak"), made_up(np.random.default_rng(3))
     p = load(ROOT / "params.yaml", "smoke")
     settings = p.judge.model_copy(update={"bootstrap": 100})
-    files = {
-        key: write(folder / f"{i}.parquet", outcomes(s, *key, epoch=p.train.epochs))
-        for i, (key, s) in enumerate(success.items())
-    }
-    stats = judge.run(files.values(), folder / "with", settings)
-    honest = [file for (method, _), file in files.items() if not method.endswith("_leaky")]
+    frames = {"_".join(key): outcomes(s, *key, epoch=p.train.epochs) for key, s in success.items()}
+    files = [write(folder / f"{name}.parquet", frame) for name, frame in frames.items()]
+    stats = judge.run(files, folder / "with", settings)
+    honest = [file for file in files if "_leaky" not in file.name]
     without = judge.run(honest, folder / "without", settings)
     return success, stats, without, inputs.read(p, folder / "with/stats.json")
 
@@ -169,8 +159,8 @@ def test_leaky_trainings_change_nothing_of_the_honest_comparisons(judged):
 
 def test_a_leaky_training_is_paired_with_the_honest_one_of_its_seed():
     """Trainings that differ much and gain alike: the gain is sure only if they are compared seed by seed."""
-    base = np.stack([np.arange(20) < n for n in (2, 9, 16)])[:, None].repeat(3, 1).astype(float)  # (T, P, E)
-    better = np.stack([np.arange(20) < n + 3 for n in (2, 9, 16)])[:, None].repeat(3, 1).astype(float)
+    solved = np.array([2, 9, 16])[:, None, None].repeat(3, 1)
+    base, better = (np.arange(20) < solved + gain for gain in (0, 3))  # (T, P, E)
 
     def gain(method):
         rows = [outcomes(base, "tdjepa", train_seeds=[1, 2, 3]), outcomes(better, method, train_seeds=[1, 2, 3])]
@@ -179,6 +169,5 @@ def test_a_leaky_training_is_paired_with_the_honest_one_of_its_seed():
 
     leaky, other = gain("tdjepa_leaky"), gain("another")
     assert leaky["difference"] == pytest.approx(other["difference"]) == pytest.approx(15)
-    assert 0 < leaky["low"] < 15 < leaky["high"]
-    assert other["low"] < 0
+    assert other["low"] < 0 < leaky["low"] < 15 < leaky["high"]
     assert leaky["p_permutation"] == other["p_permutation"]

@@ -41,10 +41,7 @@ def test_an_edited_split_is_refused(tmp_path, change, message):
 
 
 def test_the_published_manifest_comes_out_of_the_published_draw():
-    """Reacher and OGB-Cube as released are 10,000 episodes of 201 rows; sha256 of the authors' validation manifest.
-
-    The authors draw from all episodes, train included: 50 validation and 200 test pairs.
-    """
+    """Of 10,000 episodes of 201 rows, as released for Reacher and OGB-Cube: 50 validation pairs and 200 of test."""
     drawn = manifest.draw(manifest.valid_rows(np.full(10_000, 201), np.arange(10_000), 25), 250, 20260714)
     validation, test = drawn[:50], drawn[50:]
     assert manifest.lines_sha256(validation) == "4801bf86803a3cad4da81f161c05584aa302716072f9ac4f969fb4d533332084"
@@ -107,9 +104,7 @@ def test_trivial_pairs_can_be_excluded(smoke, data, tmp_path):
     assert not any(json.loads((tmp_path / "test.json").read_text())["trivial"])
 
 
-@given(
-    lengths=st.lists(st.integers(1, 60), min_size=1, max_size=8), window=st.integers(2, 8), frameskip=st.integers(1, 5)
-)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(2, 8), st.integers(1, 5))
 @settings(max_examples=100, deadline=None)
 def test_windows_are_exactly_those_that_fit(lengths, window, frameskip):
     lengths = np.array(lengths)

@@ -212,18 +212,8 @@ FLOWS = {
     "temporal": ("mrn", TEMPORAL, ENCODE | {"head"}, set(range(8))),
     "temporal, symmetric": ("symmetric", TEMPORAL, ENCODE | {"head"}, set(range(8))),
     "pair_reachability": ("reachability", {"horizon": 5}, ENCODE | {"head"}, set(range(8))),
-    "budget_reachability": (
-        "budget_reachability",
-        dict.fromkeys(BUDGET, 0.0) | {"horizon": 5},
-        ENCODE | {"head"},
-        {*range(2, 8)},
-    ),
-    "budget_reachability, predicted": (
-        "budget_reachability",
-        BUDGET | {"horizon": 5},
-        ENCODE | PREDICT | {"head"},
-        {*range(8)},
-    ),
+    "budget_reachability": ("budget_reachability", NO_BUDGET, ENCODE | {"head"}, set(range(2, 8))),
+    "budget_reachability, predicted": ("budget_reachability", BUDGET, ENCODE | PREDICT | {"head"}, set(range(8))),
     "sigreg": ("none", {"directions": 16, "knots": 17}, ENCODE, set(range(8))),
 }
 

@@ -172,8 +172,7 @@ def test_a_file_that_its_card_does_not_know_is_shown_as_such(found, files, tmp_p
 
 
 def test_missing_rows_are_neither_success_nor_failure(found, tmp_path):
-    success = [[[1, np.nan], [0, 1]]]
-    outcomes(success).to_parquet(tmp_path / "rows.parquet")
+    outcomes([[[1, np.nan], [0, 1]]]).to_parquet(tmp_path / "rows.parquet")
     stats = judge.run([tmp_path / "rows.parquet"], tmp_path, found.params.judge)
     given = with_rows(found, tmp_path / "rows.parquet", stats=stats)
     (cell,) = trace(given, set())["cells"].values()
@@ -236,8 +235,7 @@ def test_the_verb_writes_the_page_and_its_card(p, files, tmp_path, monkeypatch, 
     rows.parent.mkdir(parents=True)
     rows.write_bytes(files["rows"][0].read_bytes())
     assert cli.main(["page", "--slice", slice_json(p)]) == 0
-    assert (tmp_path / "results/smoke/page/index.html").exists()
-    assert (tmp_path / "results/smoke/page/index.card.json").exists()
+    assert {path.name for path in (tmp_path / "results/smoke/page").iterdir()} >= {"index.html", "index.card.json"}
     assert "results/smoke/page/index.html" in capsys.readouterr().out
 
 
@@ -285,10 +283,9 @@ def test_a_table_sorts_up_down_and_back(chromium, file):
         assert chromium.js("document.querySelector('#cells thead th:nth-child(6)').ariaSort") == state
         orders.append(column(chromium, "#cells", 5))
     assert orders == [sorted(first, key=float), sorted(first, key=float, reverse=True), first]
-    chromium.click("#table-main thead th:nth-child(3) button")  # numbers and "not run"
-    assert column(chromium, "#table-main", 2)[-2:] == ["not run"] * 2
-    chromium.click("#table-main thead th:nth-child(3) button")
-    assert column(chromium, "#table-main", 2)[-2:] == ["not run"] * 2
+    for _ in range(2):
+        chromium.click("#table-main thead th:nth-child(3) button")  # numbers and "not run"
+        assert column(chromium, "#table-main", 2)[-2:] == ["not run"] * 2
 
 
 @needs_browser
@@ -355,18 +352,13 @@ def test_on_a_phone_only_tables_scroll_sideways(chromium, file):
 @needs_browser
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_are_readable_and_can_be_switched(chromium, file, dark):
-    def background():
-        colour = chromium.js("getComputedStyle(document.body).backgroundColor")
-        return sum(map(int, re.findall(r"\d+", colour)[:3]))
-
     chromium.open(file, dark=dark)
-    before = background()
-    assert (before < 150) == dark
-    assert min(chromium.js(browser.CONTRASTS)) >= 4.5
     assert chromium.js("document.getElementById('theme').ariaPressed") == str(dark).lower()
-    chromium.click("#theme")
-    assert (background() < 150) != dark
-    assert min(chromium.js(browser.CONTRASTS)) >= 4.5
+    for expected in (dark, not dark):
+        colour = chromium.js("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", colour)[:3])) < 150) == expected
+        assert min(chromium.js(browser.CONTRASTS)) >= 4.5
+        chromium.click("#theme")
 
 
 @needs_browser
@@ -384,11 +376,9 @@ def test_claims_of_one_verdict_cells_by_words_and_rollouts_when_asked(chromium, 
     chromium.js(f"({search})(document.getElementById('find'))")
     assert chromium.js(shown) == 1
     still = "document.querySelector('.rollout img').src.startsWith('data:image/png')"
-    assert chromium.js(still)
-    chromium.click(".rollout")
-    assert not chromium.js(still)
-    chromium.click(".rollout")
-    assert chromium.js(still)
+    for expected in (True, False, True):
+        assert chromium.js(still) == expected
+        chromium.click(".rollout")
 
 
 @needs_browser

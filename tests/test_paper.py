@@ -56,18 +56,9 @@ def test_no_number_is_typed_into_the_text():
     assert typed_digits(TEXT) == []
     assert r"\begin{tabular}" not in TEXT  # tables are only input
     assert typed_digits(r"\begin{document}" + ALGORITHMS) == ["z_{0},", r"(1-w)\,"]  # formulas, not results
-
-
-@pytest.mark.parametrize(
-    ("prose", "found"),
-    [
-        ("success is 97.4 percent", ["97.4"]),
-        (r"\ref{tab:2} \includegraphics[width=0.5\linewidth]{figures/a1} $\ell_2$ % 3", []),
-        (r"$w = 0.3$", ["0.3$"]),
-    ],
-)
-def test_typed_numbers_would_be_found(prose, found):
-    assert typed_digits(r"\begin{document}" + prose) == found
+    prose = r"\begin{document} success is 97.4 percent, $w = 0.3$ "  # which would be found
+    named = r"\ref{tab:2} \includegraphics[width=0.5\linewidth]{figures/a1} $\ell_2$ % 3"
+    assert typed_digits(prose + named) == ["97.4", "0.3$"]
 
 
 def test_every_macro_table_figure_and_citation_exists(empty):
@@ -75,10 +66,9 @@ def test_every_macro_table_figure_and_citation_exists(empty):
     commands = {"Description", "Comment", "EndFor", "For", "Require", "Return", "State"}
     used = set(re.findall(r"\\([A-Z]\w+)", TEXT + ALGORITHMS)) - commands
     assert used <= own
-    for name in re.findall(r"\{(tables/\w+)\}", TEXT):
-        assert (empty / f"{name}.tex").exists()
-    for name in re.findall(r"\{(figures/\w+)\}", TEXT):
-        assert (empty / f"{name}.pdf").exists()
+    for kind, suffix in (("tables", "tex"), ("figures", "pdf")):
+        for name in re.findall(rf"\{{({kind}/\w+)\}}", TEXT):
+            assert (empty / f"{name}.{suffix}").exists()
     cited = {key for keys in re.findall(r"\\cite\{([^}]*)\}", TEXT) for key in keys.split(",")}
     known = set(re.findall(r"@\w+\{(\w+),", (ROOT / "paper/references.bib").read_text()))
     assert cited == known
@@ -92,9 +82,8 @@ def test_at_least_as_good_is_one_published_episode_as_the_text_says():
 
 def test_coverage_is_as_the_text_says():
     """At worst less than half as far below the nominal level as the plain percentile interval's, of two and more trainings."""
-    lines = re.findall(
-        r"^\| (\d) × .*?\| (\d+) % \| \d+ \| (\d+) % \|", (ROOT / "docs/statistics.md").read_text(), re.M
-    )
+    text = (ROOT / "docs/statistics.md").read_text()
+    lines = re.findall(r"^\| (\d) × .*?\| (\d+) % \| \d+ \| (\d+) % \|", text, re.M)
     assert len(lines) > 10
     ours, percentile = (95 - min(int(line[i]) for line in lines) for i in (1, 2))
     assert 0 < ours < percentile / 2
@@ -132,19 +121,15 @@ def test_a_latex_error_is_told_in_one_line_with_the_log(empty, tmp_path):
     assert not (tmp_path / "out.pdf").exists()
 
 
-def test_missing_inputs_are_named(empty, tmp_path):
+def test_missing_inputs_and_missing_latex_are_named(empty, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"numbers\.tex: no such file; run `tdjepa render` first"):
         pdf.build(ROOT / "paper", tmp_path, tmp_path / "out.pdf")
     with pytest.raises(UserError, match=r"main\.tex: no such file"):
         pdf.build(tmp_path, empty, tmp_path / "out.pdf")
-
-
-def test_missing_latex_says_what_to_install(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         with pytest.raises(UserError, match="latexmk: not found.*apt-get install texlive-publishers.* latexmk"):
             pdf.require_latex()
-    without_class = subprocess.CompletedProcess([], 1, stdout="", stderr="")
-    monkeypatch.setattr(pdf.subprocess, "run", lambda *a, **k: without_class)
+    monkeypatch.setattr(pdf.subprocess, "run", lambda *a, **k: subprocess.CompletedProcess([], 1, stdout="", stderr=""))
     with pytest.raises(UserError, match="acmart.cls: not found.*texlive-publishers"):
         pdf.require_latex()

@@ -23,10 +23,8 @@ def p():
 
 
 def test_bold_only_when_intervals_are_apart():
-    def cell(mean, low, high):
-        return {"mean": mean, "low": low, "high": high}
-
-    best, near, far = cell(99, 95, 100), cell(94, 90, 96), cell(50, 40, 60)
+    numbers = ((99, 95, 100), (94, 90, 96), (50, 40, 60))
+    best, near, far = (dict(zip(("mean", "low", "high"), of, strict=True)) for of in numbers)
     assert phrases.clear_winner([best, far, None]) is best
     assert phrases.clear_winner([best, near, far]) is None
     assert phrases.clear_winner([best, None]) is None
@@ -40,15 +38,12 @@ def test_a_method_plans_with_one_cost_unless_the_paper_deploys_another(p):
     assert planned["lewm"] == planned["rc_aux_tdj"] == ["l2"] * 4
 
 
-def test_a_sweep_on_fewer_seeds_says_so(p):
+def test_captions_say_who_has_fewer_seeds_and_whose_runs_the_other_rc_aux_has(p):
     sweep = p.evaluate.sweeps["reacher_protocol"]
     assert captions.swept_text(p, "reacher_protocol", "Others") == "Others: 1 training seed, 1 plan seed."
     whole = sweep.model_copy(update={"train_seeds": 3, "plan_seeds": 99})
     as_many = p.model_copy(update={"evaluate": p.evaluate.model_copy(update={"sweeps": {"all": whole}})})
     assert captions.swept_text(as_many, "all", "Others") == captions.swept_text(p, "no such", "Others") == ""
-
-
-def test_the_main_caption_says_whose_runs_the_other_rc_aux_has(p):
     authors = p.model_copy(update={"methods_run": (*p.methods_run, "rc_aux")})
     assert "RC-aux, its authors' version: 5 runs of theirs" in captions.key_text(authors)
     assert "runs of theirs" not in captions.key_text(p)
@@ -109,10 +104,7 @@ def test_a_bad_input_is_named(p, tmp_path, kind):
     with pytest.raises(UserError, match="bad.file: ") as error:
         getattr(inputs.read(p, **given), kind)  # pairs and curves are read when they are asked for
     assert "\n" not in str(error.value)
-
-
-def test_the_stats_file_may_be_absent(p, tmp_path):
-    assert inputs.read(p, stats=tmp_path / "stats.json").stats["cells"] == []
+    assert inputs.read(p, stats=tmp_path / "absent.json").stats["cells"] == []
 
 
 # Looking damages nothing ----------------------------------------------------------------------------------------------
@@ -131,7 +123,7 @@ def test_without_rows_committed_results_are_left_alone(p, tmp_path, monkeypatch,
         "page": lambda: build.run(p),
     }
     with pytest.raises(
-        UserError, match="^no rows.* are here: run `make reproduce.* first; the committed results are left"
+        UserError, match="^no rows.* are here: run `make reproduce.* first; the committed results are lef"
     ):
         run[verb]()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [committed]

@@ -15,9 +15,8 @@ from tdjepa.steps import pictures
 def arguments(smoke, data, trained):
     cfg = evaluate_slice(smoke, "two_room", "tdjepa", 3072)
     cfg = cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"budget": 20})})
-    saved = {
-        epoch: trained / f"tdjepa/epoch_{epoch:02d}.safetensors" for epoch in sorted({cell.epoch for cell in cfg.cells})
-    }
+    epochs = sorted({cell.epoch for cell in cfg.cells})
+    saved = {epoch: trained / f"tdjepa/epoch_{epoch:02d}.safetensors" for epoch in epochs}
     return cfg, data / "episodes.h5", data / "mined/test.json", saved
 
 
@@ -60,10 +59,8 @@ def test_the_files_of_a_landscape_are_named(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(pictures, "landscape", lambda *_: {"l2": 1.0})
     out = tmp_path / "l.png"
     assert main(["landscape", "--params", str(ROOT / "params.yaml"), "--scale", "smoke", "--out", str(out)]) == 0
-    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [
-        ["pdf", str(out.with_suffix(".pdf"))],
-        ["png", str(out)],
-    ]
+    said = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert said == [["pdf", str(out.with_suffix(".pdf"))], ["png", str(out)]]
 
 
 def test_a_jump_is_seen_where_there_is_one():

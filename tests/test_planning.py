@@ -121,12 +121,9 @@ def test_coloured_noise_is_unit_and_slow():
     noise = coloured(4000, 5, 2, 2.0, torch.Generator().manual_seed(0))
     assert noise.shape == (4000, 5, 2)
     assert noise.std(1).mean() == pytest.approx(1.0, abs=1e-5)
-
-    def neighbours(x):
-        return float((x[:, 1:] * x[:, :-1]).mean())
-
     white = coloured(4000, 5, 2, 0.0, torch.Generator().manual_seed(0))
-    assert neighbours(noise) > neighbours(white) + 0.3
+    slow, fast = (float((x[:, 1:] * x[:, :-1]).mean()) for x in (noise, white))  # of neighbours
+    assert slow > fast + 0.3
 
 
 @pytest.fixture
@@ -148,16 +145,15 @@ def test_every_cost_has_its_share_of_l2(paper):
 
 
 def test_aggregation_weights_the_end_and_the_way_there():
-    def first(z):
-        return z[..., 0]
-
     context, z_hat = torch.tensor([7.0, 0.0]), torch.tensor([[[1.0, 9.0]], [[2.0, 9.0]], [[4.0, 9.0]]])  # (H, 1, D)
-    assert costs.aggregate(first, context, z_hat, 1.0).tolist() == [4.0]
+
+    def cost(*w):
+        return costs.aggregate(lambda z: z[..., 0], context, z_hat, *w).tolist()
+
+    assert cost(1.0) == [4.0]
     # mean over the trajectory includes the context frame: (7 + 1 + 2 + 4) / 4 = 3.5
-    assert costs.aggregate(first, context, z_hat, 0.3).tolist() == pytest.approx([0.3 * 4 + 0.7 * 3.5])
-    assert costs.aggregate(first, context, z_hat, 0.0).tolist() == pytest.approx([3.5])
-    # the corrected reading leaves it out: (1 + 2 + 4) / 3
-    assert costs.aggregate(first, context, z_hat, 0.3, False).tolist() == pytest.approx([0.3 * 4 + 0.7 * 7 / 3])
+    assert [*cost(0.3), *cost(0.0)] == pytest.approx([0.3 * 4 + 0.7 * 3.5, 3.5])
+    assert cost(0.3, False) == pytest.approx([0.3 * 4 + 0.7 * 7 / 3])  # the corrected reading leaves it out
 
 
 def test_gates_choose_by_distance_and_a_touch_is_near(paper):
@@ -200,7 +196,7 @@ class Promising:
         return torch.where((z - z_goal).abs().amax(-1) < 0.5, 2.0, -torch.inf).expand(*z.shape[:-1])
 
 
-def test_rc_aux_lowers_the_cost_of_what_comes_near(smoke):
+def test_rc_aux_lowers_the_cost_of_what_comes_near_and_refuses_a_horizon_beyond_its_budget(smoke):
     goal = torch.zeros(2)
     z_hat = torch.tensor([[[3.0, 0.0], [3.0, 0.0]], [[0.0, 0.1], [2.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]])  # (3, 2, 2)
     cell = cell_of(smoke, cost="rc_aux")
@@ -208,9 +204,6 @@ def test_rc_aux_lowers_the_cost_of_what_comes_near(smoke):
     lowered = 1 - 0.35 * torch.tensor(2.0).sigmoid()
     torch.testing.assert_close(found, torch.stack([lowered, torch.tensor(1.0)]))  # l2 of both ends is 1
     assert costs.reachability_factor(torch.full((3, 1), 99.0), 1.0).tolist() == pytest.approx([0.05])
-
-
-def test_a_horizon_beyond_the_heads_budget_is_refused(smoke):
     cell = cell_of(smoke, cost="rc_aux", planner={"horizon": 6})
     with pytest.raises(UserError, match="horizon 6 exceeds the 5 steps"):
         costs.refuse(cell, SimpleNamespace(head=Promising()), make("two_room"), "checkpoint")
@@ -233,18 +226,15 @@ def test_elites_std_is_the_unbiased_one(planner):
         seen.append(a.clone())
         return a.square().sum((-1, -2))
 
-    small = planner.model_copy(update={"candidates": 50, "elites": 5})
-    one = (torch.tensor([-1.0]), torch.tensor([1.0]))
-    cem(cost, small, 2, torch.Generator().manual_seed(0), one)
-    elites = seen[0][seen[0].square().sum((-1, -2)).topk(5, largest=False).indices]
-    generator = torch.Generator().manual_seed(0)
+    generator, one = torch.Generator().manual_seed(0), (torch.tensor([-1.0]), torch.tensor([1.0]))
     _, noise = (torch.randn(50, 5, 1, generator=generator) for _ in range(2))
-    expected = noise * elites.std(0, unbiased=True) + elites.mean(0)
-    np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)
-    del seen[:]
-    cem(cost, small.model_copy(update={"elite_std": "biased"}), 2, torch.Generator().manual_seed(0), one)
-    expected = noise * elites.std(0, unbiased=False) + elites.mean(0)
-    np.testing.assert_allclose(seen[1][1:], expected[1:], atol=1e-6)
+    for changes in ({}, {"elite_std": "biased"}):
+        small = planner.model_copy(update={"candidates": 50, "elites": 5, **changes})
+        cem(cost, small, 2, generator.manual_seed(0), one)
+        first, second = seen[-2:]
+        elites = first[first.square().sum((-1, -2)).topk(5, largest=False).indices]
+        expected = noise * elites.std(0, unbiased=not changes) + elites.mean(0)
+        np.testing.assert_allclose(second[1:], expected[1:], atol=1e-6)
 
 
 def test_icem_asks_once_for_the_cost_of_what_it_keeps(planner):

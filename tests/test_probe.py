@@ -39,20 +39,16 @@ class Seer:
 
 
 def test_the_probe_reads_a_linear_code_and_sees_where_prediction_fails(smoke, data):
-    store = Store(data / "episodes.h5")
+    store, code = Store(data / "episodes.h5"), np.random.default_rng(0).normal(size=(2, 6))
     parts = {k: np.asarray(v) for k, v in split.read(data / "mined/split.json", store.episodes).items()}
-    code = np.random.default_rng(0).normal(size=(2, 6))
-    quantities = probe.QUANTITIES["two_room"]
-    arguments = (store, quantities, parts["train"], parts["validation"], 5, 3)
+    arguments = (store, probe.QUANTITIES["two_room"], parts["train"], parts["validation"], 5, 3)
     (found,) = probe.probe(Seer(store, code), *arguments, stream(0, "probe"), n=128)
-    assert found["linear"] < 1.0
-    assert found["kernel"] < 1.0
+    assert max(found["linear"], found["kernel"]) < 1.0
     # a model that predicts no motion is wrong by exactly the motion, as far as the probe reads places exactly
     assert np.allclose(found["ahead"], found["still"], atol=1.0)
     assert found["still"][2] > found["still"][0] > 1.0
     (blind,) = probe.probe(Seer(store, 0 * code), *arguments, stream(0, "probe"), n=128)
-    assert blind["linear"] == pytest.approx(blind["mean"], rel=0.3)
-    assert blind["kernel"] == pytest.approx(blind["mean"], rel=0.3)
+    assert (blind["linear"], blind["kernel"]) == pytest.approx((blind["mean"],) * 2, rel=0.3)
 
 
 def test_the_probe_is_least_squares_with_an_intercept():
@@ -71,17 +67,14 @@ def test_the_kernel_reads_what_is_bent_and_a_line_does_not():
 
 @pytest.mark.parametrize("method", ["tdjepa", "lewm"])
 def test_a_probe_of_a_training_is_written_and_the_same_twice(smoke, data, trained, tmp_path, method):
-    cfg = probe_slice(smoke, "two_room", method, 3072)
-    checkpoint = trained / method / "epoch_02.safetensors"
+    inputs = (probe_slice(smoke, "two_room", method, 3072), data / "episodes.h5", data / "mined/split.json")
     for name in ("a", "b"):
-        probe.run(cfg, data / "episodes.h5", data / "mined/split.json", checkpoint, tmp_path / f"{name}.json")
+        probe.run(*inputs, trained / method / "epoch_02.safetensors", tmp_path / f"{name}.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    found = json.loads((tmp_path / "a.json").read_text())
-    (agent,) = found["quantities"]
+    (agent,) = json.loads((tmp_path / "a.json").read_text())["quantities"]
     assert (agent["quantity"], agent["unit"], len(agent["ahead"])) == ("agent", "px", smoke.evaluate.planner.horizon)
-    early = trained / method / "epoch_01.safetensors"
     with pytest.raises(UserError, match="was trained with epoch = 1, expected 2"):
-        probe.run(cfg, data / "episodes.h5", data / "mined/split.json", early, tmp_path / "c.json")
+        probe.run(*inputs, trained / method / "epoch_01.safetensors", tmp_path / "c.json")
 
 
 @pytest.mark.parametrize("name", ENVS)
@@ -90,12 +83,8 @@ def test_quantities_are_where_the_environment_has_them(name, smoke):
     demos = make(name).demonstrations(collect_few(smoke, name))
     states = demos.state[:5].astype(np.float64)
     assert all(np.isfinite(read(states)).all() for read in probe.QUANTITIES[name].values())
-    places = {
-        "two_room": {"agent": 0},
-        "reacher": {"shoulder": 0, "wrist": 1},
-        "push_t": {"agent": 1, "block": 3, "angle": 4},
-        "cube": {"cube": 15, "effector": 62},
-    }
+    places = {"two_room": {"agent": 0}, "reacher": {"shoulder": 0, "wrist": 1}}
+    places |= {"push_t": {"agent": 1, "block": 3, "angle": 4}, "cube": {"cube": 15, "effector": 62}}
     for moved, at in places[name].items():
         other = states.copy()
         other[:, at] += 0.01
@@ -111,8 +100,7 @@ def test_quantities_are_where_the_environment_has_them(name, smoke):
     goals = np.repeat(states[2:3], len(states), 0)
     at_goal, distance = env.success(goals), ceiling.DISTANCE[name](states, states[2])
     assert distance[2] == 0
-    assert (distance[at_goal] < 3).all()
-    assert (distance[~at_goal] >= 1).all()
+    assert (np.where(at_goal, distance < 3, distance >= 1)).all()
 
 
 def test_angles_are_compared_around_the_circle():
@@ -137,9 +125,8 @@ def collect_few(smoke, name):
 @pytest.mark.parametrize("name", ENVS)
 def test_the_simulator_as_model_knows_where_its_plans_end(smoke, name):
     """The planner follows the episode without looking, so its own state must be the environment's, to the bit."""
-    env = make(name)
+    env, demos = make(name), make(name).demonstrations(collect_few(smoke, name))
     cell = cell_of(smoke, name, 1, candidates=4, elites=2, keep=1, horizon=2, receding=2)
-    demos = make(name).demonstrations(collect_few(smoke, name))
     starts, goals = demos.state[[0, 20]], demos.state[[25, 45]]
     moments = np.zeros(env.action_dim), np.full(env.action_dim, 0.3)
     policy = ceiling.SimulatorPlanner(make(name), starts, goals, moments, 5, cell, 7, [(0, 0), (0, 20)])
@@ -150,8 +137,7 @@ def test_the_simulator_as_model_knows_where_its_plans_end(smoke, name):
 
 def test_better_search_gets_nearer_with_the_true_simulator(smoke):
     """Two-Room within one room: the ceiling's planner must solve what a zero plan does not."""
-    env = make("two_room")
-    demos = make("two_room").demonstrations(collect_few(smoke, "two_room"))
+    env, demos = make("two_room"), make("two_room").demonstrations(collect_few(smoke, "two_room"))
     starts, goals = demos.state[:1], demos.state[20:21]
     cell = cell_of(smoke, "two_room", 8, candidates=64, elites=8)
     policy = ceiling.SimulatorPlanner(make("two_room"), starts, goals, (np.zeros(2), np.ones(2)), 5, cell, 7, [(0, 0)])
@@ -165,12 +151,10 @@ def test_the_ceiling_gives_rows_that_statistics_read(smoke, data, tmp_path):
     files = (data / "episodes.h5", data / "mined/split.json", data / "mined/test.json", tmp_path / "ceiling.parquet")
     table = ceiling.run(cfg, *files)
     assert len(table) == smoke.diagnose.ceiling_pairs["two_room"]
-    read = evaluation_rows.read([tmp_path / "ceiling.parquet"])
-    assert set(read.method) == {"simulator"}
+    assert set(evaluation_rows.read(files[-1:]).method) == {"simulator"}
     locked = json.loads((data / "mined/test.json").read_text())["entries"]
     assert table[["episode", "start"]].to_numpy().tolist() == locked[: len(table)]
-    again = ceiling.run(cfg, *files)
-    pd.testing.assert_frame_equal(table, again)
+    pd.testing.assert_frame_equal(table, ceiling.run(cfg, *files))
     gradient = cfg.cells[0].model_copy(update={"solver": "gradient"})
     with pytest.raises(UserError, match=r"evaluate.protocol.two_room.solver = 'gradient'"):
         ceiling.run(cfg.model_copy(update={"cells": (gradient,)}), *files)
@@ -178,5 +162,5 @@ def test_the_ceiling_gives_rows_that_statistics_read(smoke, data, tmp_path):
 
 def test_an_environment_without_ceiling_pairs_has_none(smoke):
     without = smoke.diagnose.model_copy(update={"ceiling_pairs": {}})
-    with pytest.raises(UserError, match="diagnose.ceiling_pairs: has no entry for cube"):
+    with pytest.raises(UserError, match="diagnose.ceiling_pairs: no entry for cube; add one"):
         ceiling_slice(smoke.model_copy(update={"diagnose": without}), "cube")

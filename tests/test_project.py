@@ -11,8 +11,7 @@ from conftest import ROOT
 
 
 def committed(name: str) -> str:
-    done = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout
+    return subprocess.check_output(["git", "show", f"HEAD:{name}"], cwd=ROOT, text=True)
 
 
 def test_every_dependency_is_pinned_exactly():
@@ -40,9 +39,8 @@ def test_the_committed_results_are_within_the_committed_bands(tmp_path):
 
 def test_no_machine_paths_in_tracked_files():
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split("\n")
-    texts = [
-        name for name in listed if name.endswith((".py", ".smk", ".md", ".yaml", ".toml", ".sh", ".tex", "Makefile"))
-    ]
+    kinds = (".py", ".smk", ".md", ".yaml", ".toml", ".sh", ".tex", "Makefile")
+    texts = [name for name in listed if name.endswith(kinds)]
     pattern = re.compile(r"/(root|home|opt)/\w|\bpypi\.org\b|files\.pythonhosted")
     found = [name for name in texts if name != "tests/test_project.py" and pattern.search((ROOT / name).read_text())]
     assert not found
@@ -63,10 +61,9 @@ def test_the_cluster_profile_asks_for_what_the_jobs_need():
     usual, special = profile["default-resources"], profile["set-resources"]
     assert usual["slurm_partition"] == "cpu"
     on_gpu = {rule for rule, resources in special.items() if resources.get("slurm_partition") == "gpu"}
-    assert (
-        on_gpu == {rule for rule, resources in special.items() if "gres" in resources} == {"train", "evaluate", "sweep"}
-    )
+    with_gpu = {rule for rule, resources in special.items() if "gres" in resources}
+    assert on_gpu == with_gpu == {"train", "evaluate", "sweep"}
     sizes = [r[key] for r in (usual, *special.values()) for key in ("mem_mb", "runtime") if key in r]
     assert all(re.fullmatch(r"\d+ \* attempt", size) for size in sizes)  # more at the next attempt
     assert profile["retries"] > 0
-    assert not {"train", "evaluate", "sweep"} & set(profile["groups"])  # only small jobs share an allocation
+    assert not on_gpu & set(profile["groups"])  # only small jobs share an allocation

@@ -60,8 +60,7 @@ def test_the_model_is_the_librarys(library_env):
             np.testing.assert_allclose(a, b, atol=1e-9, err_msg=name)
         else:
             np.testing.assert_array_equal(a, b, err_msg=name)
-    assert ours.opt.timestep == theirs.opt.timestep
-    assert ours.opt.disableflags == theirs.opt.disableflags
+    assert (ours.opt.timestep, ours.opt.disableflags) == (theirs.opt.timestep, theirs.opt.disableflags)
 
 
 def test_states_are_bit_equal_to_the_librarys(library_env):
@@ -100,9 +99,8 @@ def test_success_is_the_librarys_termination(library_env):
 
 def test_a_restored_state_is_judged_by_its_angles_alone_and_they_are_not_wrapped():
     env, state = make("reacher"), np.zeros((4, reacher.WIDTH))
-    state[1, reacher.ANGLES] = 0.06  # was there half an action ago, before the start
-    state[2, reacher.ANGLES] = 0.049, 0.051
-    state[3, reacher.ANGLES] = 2 * np.pi, 0.0
+    # the second was there half an action ago, before the start
+    state[1:, reacher.ANGLES] = (0.06, 0.06), (0.049, 0.051), (2 * np.pi, 0.0)
     env.restore(state)
     assert env.success(np.zeros((4, reacher.WIDTH))).tolist() == [True, False, False, False]
 
@@ -116,7 +114,6 @@ def test_frames_are_near_the_librarys(library_env, size):
     for (_, image), frame in zip(library_env.drawn, env.render(size), strict=True):
         image = image if size == 224 else image.resize((size, size), Image.BILINEAR)
         difference.append(np.abs(np.asarray(image).astype(int) - frame))
-    print(f"{size} px: mean {np.mean(difference):.2f}, max {np.max(difference)}")
     assert np.mean(difference) <= 1.2 * env.renderer_difference["mean"]
     if size == 64:
         assert np.max(difference) <= env.renderer_difference["max"]
@@ -135,8 +132,7 @@ def test_frames_follow_the_arm():
 
 def test_random_actions_are_after_nothing_and_few_goals_are_trivial():
     data = ReacherData(episodes=6, max_steps=60, image_size=32)
-    demos = make("reacher").demonstrations(
-        CollectSlice(env="reacher", seed=5, min_length=26, goal_offset=25, data=data)
-    )
+    cfg = CollectSlice(env="reacher", seed=5, min_length=26, goal_offset=25, data=data)
+    demos = make("reacher").demonstrations(cfg)
     assert demos.reached is None
     assert collect.trivial(make("reacher"), demos, 25).mean() < 0.05

@@ -28,8 +28,7 @@ def folder(p, tmp_path, monkeypatch):
     for method, cost in (("tdjepa", "d_psi"), ("lewm", "l2")):
         for epoch, seeds, solved in ((1, (3072,), 0.0), (2, (3072, 3073), 1.0)):
             success = [[[solved] * 4] * (2 if epoch == 2 else 1)] * len(seeds)
-            frame = outcomes(success, method, cost, epoch, seeds)
-            files.append(write(tmp_path / f"{method}_{epoch}.parquet", frame))
+            files.append(write(tmp_path / f"{method}_{epoch}.parquet", outcomes(success, method, cost, epoch, seeds)))
     judge.run(files, path("evidence", "smoke"), p.judge)
     for seed, seconds in ((3072, 120.0), (3073, 240.0)):
         log = tmp_path / path(f"log/train_two_room_tdjepa_{seed}.log", "smoke")
@@ -46,8 +45,7 @@ def test_the_table_has_success_beside_the_minutes_until_then(p, folder):
 
 
 def test_a_continued_training_counts_the_one_before(p, folder):
-    log = folder / path("log/train_two_room_tdjepa_no_hinge_3072.log", "smoke")
-    log.write_text("  cpu_seconds  60\n")
+    (folder / path("log/train_two_room_tdjepa_no_hinge_3072.log", "smoke")).write_text("  cpu_seconds  60\n")
     assert recipes.cpu_minutes(p, "two_room", "tdjepa_no_hinge") == pytest.approx({1: 1.5 + 0.5, 2: 1.5 + 1.0})
 
 
@@ -72,9 +70,8 @@ def test_every_method_has_a_curve_with_the_cost_it_plans_with():
     early = [epoch for epoch in desk.evaluate.curve_epochs if epoch != desk.train.epochs]
 
     def curves(env, method, seed=desk.train_seeds[0]):
-        cells = evaluate_slice(desk, env, method, seed).cells
         found = {}
-        for cell in cells:
+        for cell in evaluate_slice(desk, env, method, seed).cells:
             if cell.epoch != desk.train.epochs:
                 assert cell.plan_seeds == desk.evaluate.plan_seeds[:1]
                 found.setdefault(cell.cost, []).append(cell.epoch)

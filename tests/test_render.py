@@ -85,18 +85,15 @@ def test_published_stands_beside_reproduced(found):
 
 
 def test_captions_come_from_the_parameters(found, p):
-    caption = TABLES["main"](found).caption
-    assert f"{len(p.train_seeds)} training seeds, {len(p.evaluate.plan_seeds)} plan seeds, 50 test pairs" in caption
-    assert "Scale desk" in caption
-    assert "within 16 px" in caption
+    seeds = f"{len(p.train_seeds)} training seeds, {len(p.evaluate.plan_seeds)} plan seeds, 50 test pairs"
+    for said in (seeds, "Scale desk", "within 16 px", "95 % interval over training seeds"):
+        assert said in TABLES["main"](found).caption
     one = p.model_copy(update={"train_seeds": (3072,), "scale": "other"})
     assert "Scale other: 1 training seed," in captions.seeds_text(one)
-    assert "95 % interval over training seeds" in caption
 
 
 def test_a_half_finished_run_is_marked(found, p):
-    more_seeds = p.model_copy(update={"train_seeds": (*p.train_seeds, 1)})
-    marked = dataclasses.replace(found, params=more_seeds)
+    marked = dataclasses.replace(found, params=p.model_copy(update={"train_seeds": (*p.train_seeds, 1)}))
     assert phrases.reproduced_text(marked, marked.cell("two_room", "lewm", "l2")).endswith("†")
     assert not phrases.reproduced_text(marked, marked.cell("two_room", "random")).endswith("†")
     assert not phrases.reproduced_text(found, found.cell("two_room", "lewm", "l2")).endswith("†")
@@ -113,8 +110,7 @@ def test_a_comparison_reads_the_same_both_ways(found):
 
 
 def test_macros_agree_with_the_cells_and_name_them(found, nothing):
-    text = numbers.text(found)
-    cell = found.cell("two_room", "tdjepa", "d_psi")
+    text, cell = numbers.text(found), found.cell("two_room", "tdjepa", "d_psi")
     assert macros(text)["TwoRoomTdjepaDpsi"] == rf"{cell['mean']:.1f}\,\%"
     line = next(line for line in text.splitlines() if line.startswith(r"\newcommand{\TwoRoomTdjepaDpsi}"))
     assert line.endswith(f"% cell {cell['id']}")
@@ -125,8 +121,7 @@ def test_macros_agree_with_the_cells_and_name_them(found, nothing):
 
 
 def test_rank_correlations_per_split(found):
-    body = TABLES["rank_split"](found).body
-    first = body[0]
+    first, *body = TABLES["rank_split"](found).body
     assert first[:2] == ["Two-Room", "all pairs, reproduced"]
     assert float(first[2][:5]) > 0.9 > float(first[4][:5])
     assert ["Push-T", "all pairs, published", "0.914 ± 0.018", "0.785 ± 0.016", "–"] in body
@@ -141,15 +136,12 @@ def test_the_data_table_reads_the_card_and_survives_a_thin_one(found, p):
 
 
 def test_from_nothing_every_table_says_so_and_from_everything_none_does(nothing, whole):
-    silent = {"method_comparison"}  # words of the paper
-    for name, build in TABLES.items():
-        if name not in silent:
-            assert "not run" in build(nothing).to_markdown(), name
+    reproduced = set(TABLES) - {"method_comparison"}  # which is words of the paper
+    assert [name for name in reproduced if "not run" not in TABLES[name](nothing).to_markdown()] == []
     # synthetic results have no cards and probes, one floor, pairs of Push-T only and leaky trainings of Two-Room only
-    some = {"data", "floors", "rank_split", "rank_epochs", "probe", "split_leak"}
-    for name in set(TABLES) - silent - some:
-        reproduced = [row for row in TABLES[name](whole).body if row and "published" not in row[0]]
-        missing = [row for row in reproduced if "not run" in row and "CEM-10" not in row[0] and "full" not in row[0]]
+    for name in reproduced - {"data", "floors", "rank_split", "rank_epochs", "probe", "split_leak"}:
+        ours = [row for row in TABLES[name](whole).body if row and "published" not in row[0]]
+        missing = [row for row in ours if "not run" in row and "CEM-10" not in row[0] and "full" not in row[0]]
         assert missing == [], name
 
 
@@ -197,8 +189,7 @@ def test_every_point_of_the_blends_sweep_is_the_sweeps(whole, p):
 
 def test_a_table_of_sweeps_counts_its_own_seeds(whole):
     assert "1 training seed, 1 plan seed" in TABLES["reacher_protocol"](whole).caption
-    gates = whole.params.evaluate.sweeps["gates"].plan_seeds
-    planned = len(whole.params.evaluate.plan_seeds)
+    gates, planned = whole.params.evaluate.sweeps["gates"].plan_seeds, len(whole.params.evaluate.plan_seeds)
     said = f"{min(gates, planned)} or {planned} plan seeds" in TABLES["contact_gates"](whole).caption
     assert said == (gates < planned)
     cells = [{"n_train_seeds": n, "n_plan_seeds": 1} for n in (3, 1)]
@@ -228,10 +219,10 @@ def test_the_ablations_have_an_icem_column_and_never_another_solvers_cell(whole)
 def test_methods_on_fewer_plan_seeds_are_said_where_they_stand(whole, p):
     planned, few = (len(runs.plan_seeds_of(p, m)) for m in ("tdjepa", "tdjepa_continued"))
     assert few < planned  # at desk
-    everybody = whole.params.model_copy(update={"methods_run": ("tdjepa", "tdjepa_continued")})
     both = f"{few} or {planned} plan seeds"
     assert both in TABLES["ablations"](whole).caption
     assert "†" not in TABLES["ablations"](whole).to_markdown().split("\n\n")[0]
+    everybody = whole.params.model_copy(update={"methods_run": ("tdjepa", "tdjepa_continued")})
     other = dataclasses.replace(whole, params=everybody)
     assert both in captions.caption(other, "claims")
     assert f" {planned} plan seeds" in captions.caption(other, "disagreement")
@@ -247,13 +238,9 @@ def test_every_reproduced_success_leads_to_its_rows(whole, name):
     """The page promises it."""
     table, known = TABLES[name](whole), {cell["id"] for cell in whole.stats["cells"]}
     others = {row["label"] for row in published.load()["literature"]["rows"]}
-    found = [
-        text
-        for row in table.body
-        if row and "published" not in row[0] and row[0] not in others
-        for head, text in zip(table.head[table.left :], row[table.left :], strict=True)
-        if "ublished" not in head and text not in ("", "–", "not run")
-    ]
+    ours = [row for row in table.body if row and "published" not in row[0] and row[0] not in others]
+    shown = [pair for row in ours for pair in zip(table.head[table.left :], row[table.left :], strict=True)]
+    found = [text for head, text in shown if "ublished" not in head and text not in ("", "–", "not run")]
     assert found
     assert [text for text in found if not getattr(text, "cells", ())] == []
     assert {cell for text in found for cell in text.cells} <= known
@@ -270,16 +257,13 @@ def test_phases_and_geometry_by_hand(whole):
     assert means["tdjepa", "l2", "close"] == pytest.approx(100 * rows[rows["episode"] < 25]["success"].mean(), abs=1e-3)
 
 
-def test_an_unchanged_table_is_not_written_again(found, tmp_path, monkeypatch):
+def test_an_unchanged_table_is_not_written_again_and_a_bad_caption_is_named(found, tmp_path, monkeypatch):
     tables.write(found, tmp_path)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
     monkeypatch.setitem(captions.texts(), "floors", "Another caption.")
     tables.write(found, tmp_path)
     changed = {path.name for path, time in times.items() if path.stat().st_mtime_ns != time}
     assert changed == {"floors.tex", "floors.md"}
-
-
-def test_a_caption_that_asks_for_an_unknown_value_is_named(found, monkeypatch):
     monkeypatch.setitem(captions.texts(), "floors", "At {speed}.")
     with pytest.raises(UserError, match=r"captions.yaml: floors: there is nothing called 'speed'"):
         TABLES["floors"](found)
@@ -308,9 +292,8 @@ def test_the_curve_of_a_cost_that_only_a_sweep_follows(whole, p):
 def test_the_weight_of_the_blend_is_drawn_for_the_first_run_with_the_published_rerun(whole, p):
     lines = figures.draw(figures.ALL["offline"], whole).axes[1].get_lines()
     drawn = {line.get_label(): dict(zip(*map(list, line.get_data()), strict=True)) for line in lines}
-    main = whole.cell("push_t", "tdjepa", "blend")
     cell = whole.swept("push_t", "tdjepa", cost="blend", alpha=0.0)
-    assert main["n_train_seeds"] > 1
+    assert whole.cell("push_t", "tdjepa", "blend")["n_train_seeds"] > 1
     assert drawn["Push-T, reproduced"][0.0] == planning_figures.first_run(whole, cell) == cell["rates"][0][-1]
     assert list(drawn["_rerun"].values()) == [70, 74, 72, 72, 74, 76, 72, 76]
 
@@ -339,32 +322,25 @@ def test_figures_show_what_was_run(found, nothing):
 
 def test_the_published_correlations_stand_in_their_panels(whole):
     panels = figures.draw(figures.ALL["alignment"], whole).axes
-    texts_ = {ax.get_ylabel().split(" of ")[1]: [t.get_text() for t in ax.texts] for ax in panels}
-    assert texts_ == {"LeWM": [r"published: $\rho$ = 0.65"], "TD-JEPA": [r"published: $\rho$ = 0.95"]}
+    said = {ax.get_ylabel().split(" of ")[1]: [t.get_text() for t in ax.texts] for ax in panels}
+    assert said == {"LeWM": [r"published: $\rho$ = 0.65"], "TD-JEPA": [r"published: $\rho$ = 0.95"]}
 
 
 def test_the_table_of_ranks_follows_the_epochs(found, p):
     first, second, *_, last = runs.diagnosed_epochs(p)
-    ranks = [
-        {**key, "method": "lewm", "measure": "l2", "split": "all", "rho": rho, "n": 80}
-        for epoch, rho in ((first, 0.25), (last, 0.75))
-        for key in [{"env": "two_room", "train_seed": 3072, "epoch": epoch}]
-    ]
+    key = {"env": "two_room", "method": "lewm", "train_seed": 3072, "measure": "l2", "split": "all", "n": 80}
+    ranks = [{**key, "epoch": epoch, "rho": rho} for epoch, rho in ((first, 0.25), (last, 0.75))]
     some = dataclasses.replace(found, stats={**found.stats, "ranks": ranks})
     table = TABLES["rank_epochs"](some)
     row = next(row for row in table.body if row and row[1] == "LeWM, ℓ₂")
     shown = dict(zip(table.head, row, strict=True))
-    assert [shown[f"epoch {epoch}"] for epoch in (first, second, last)] == [
-        "0.250†",
-        "not run",
-        "0.750†",
-    ]  # of one training
+    of_one_training = ["0.250†", "not run", "0.750†"]
+    assert [shown[f"epoch {epoch}"] for epoch in (first, second, last)] == of_one_training
     assert some.rank("two_room", "lewm", "l2") == (0.75, None, 1)  # elsewhere the last checkpoint counts
 
 
 def test_the_table_of_disagreement_counts_paired_outcomes(found):
-    table = TABLES["disagreement"](found)
-    for row in table.body:
+    for row in TABLES["disagreement"](found).body:
         assert sum(float(share) for share in row[3:7]) == pytest.approx(100, abs=0.3)
     a, b = (found.cell("two_room", "tdjepa", cost) for cost in ("d_psi", "l2"))
     both, only_a, only_b, neither = found.comparison(a, b)["outcomes"]
