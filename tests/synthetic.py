@@ -25,11 +25,12 @@ def outcomes(success, method="tdjepa", cost="d_psi", epoch=2, train_seeds=None, 
     plan_seeds = [20260714, 7, 11, 13, 17, 19, 23, 29, 31, 37][:p] if plan_seeds is None else plan_seeds
     pairs = [(i, 0) for i in range(e)] if pairs is None else pairs
     floor = method in ("random", "zero", "replay", "simulator")
-    same = {"scale": "smoke", "env": "two_room", "method": method, "epoch": 0 if floor else epoch, "w": 1.0}
-    same |= {"solver": "none" if floor else "icem", "cost": "none" if floor else cost, "trivial": False, "steps": 10}
+    cell = {"epoch": epoch, "solver": "icem", "cost": cost, "w": 1.0}
+    cell |= {"epoch": 0, "solver": "none", "cost": "none"} if floor else {}
     rows = [
-        {"train_seed": 0 if floor else train_seed, "plan_seed": plan_seed, "episode": episode, "start": start}
-        | {"success": bool(success[i, j, k]), **same, **fixed}
+        {"scale": "smoke", "env": "two_room", "method": method, "train_seed": 0 if floor else train_seed, **cell}
+        | {"plan_seed": plan_seed, "episode": episode, "start": start, "success": bool(success[i, j, k])}
+        | {"trivial": False, "steps": 10, **fixed}
         for i, train_seed in enumerate(train_seeds)
         for j, plan_seed in enumerate(plan_seeds)
         for k, (episode, start) in enumerate(pairs)
