@@ -59,7 +59,7 @@ def _read_one(path: Path) -> pd.DataFrame:
         problem = _schema_problem(schema)
         wanted = [*COLUMNS, *(name for name in OPTIONAL if name in schema.names)]
         table = None if problem else pq.read_table(path, columns=wanted, partitioning=None)
-        frame = None if problem else table.validate(full=True) or table.to_pandas()
+        frame = None if problem else table.validate(full=True) or table.to_pandas(ignore_metadata=True)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; run the evaluation that makes it (snakemake -n shows which)") from None
     except Exception as error:  # damage shows in many ways: also as numbers too large, texts that are none
