@@ -97,7 +97,8 @@ def changed(tree):
 def change(tree, step):
     (key, *rest), done, name, value = step
     tree = copy.copy(tree)
-    if isinstance(tree, dict) and key not in tree or isinstance(tree, list) and key >= len(tree):
+    there = range(len(tree)) if isinstance(tree, list) else tree
+    if key not in there:
         return tree  # an earlier step removed it
     if rest:
         tree[key] = change(tree[key], (rest, done, name, value)) if isinstance(tree[key], dict | list) else value
