@@ -82,7 +82,7 @@ else
 	$(run) -m pytest $(PYTEST_ARGS)
 endif
 
-# The quick tests first: what they find shows at once. Then the DAG tests of the other process's size.
+# The quick tests run first, so that what they find shows at once. Then come the DAG tests that do not use the small run.
 test-others:
 	@$(run) -m pytest -m "not pipeline"; quick=$$?; \
 		$(run) -m pytest -m pipeline $(filter-out $(small_run_tests),$(wildcard tests/test_*.py)); slow=$$?; \
