@@ -32,6 +32,20 @@ class Effect:
     p: float | None
     n_train: int | None = None  # trainings of the method that has fewest; None without a trained one
     n_plan: int | None = None  # plan seeds; None for pairs, which nobody plans
+    error: float | None = None  # standard error and its degrees of freedom, for `detectable`
+    freedom: float | None = None
+
+
+def detectable(effect: Effect, level: float, power: float = 0.8) -> float | None:
+    """The smallest true difference that an interval as wide as this one leaves zero out for, with that probability."""
+    if effect.error is None or effect.freedom is None:
+        return None
+    return (quantile((1 + level) / 2, effect.freedom) + quantile(power, effect.freedom)) * effect.error
+
+
+def quantile(share: float, freedom: float) -> float:
+    """Student's, or the normal one for infinitely many degrees of freedom."""
+    return float(special.stdtrit(freedom, share)) if math.isfinite(freedom) else float(special.ndtri(share))
 
 
 class Evidence:
@@ -104,7 +118,10 @@ def _over_plan_seeds(contrasts: list[paired.Contrast], level: float) -> Effect |
     for c in contrasts:
         values += summary.plan_seed_means(c.by_pair)[np.isin(c.plan_seeds, shared)]
     low, high = student_interval(values, level)
-    return Effect(float(values.mean()), low, high, paired.paired_t(values)[1], _trainings(contrasts), len(shared))
+    n, error = len(shared), None if low is None else float(values.std(ddof=1)) / math.sqrt(len(shared))
+    return Effect(
+        float(values.mean()), low, high, paired.paired_t(values)[1], _trainings(contrasts), n, error, float(n - 1)
+    )
 
 
 def _trainings(contrasts: list[paired.Contrast]) -> int | None:
@@ -128,11 +145,13 @@ def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: boo
     if len(contrasts) == 1:
         low, high, _ = paired.contrast_interval(contrasts[0], resampled, evidence.level)
         p = paired.permutation(contrasts[0], resampled.draws.seed) if with_p else None
-        return Effect(100 * estimate, low, high, p, *n)
-    freedom = min(paired.spread(c, resampled)[1] for c in contrasts)
+        error, freedom = paired.spread(contrasts[0], resampled)
+        return Effect(100 * estimate, low, high, p, *n, 100 * error, freedom)
+    spreads = [paired.spread(c, resampled) for c in contrasts]
+    error, freedom = math.hypot(*(e for e, _ in spreads)), min(f for _, f in spreads)
     means = sum(resampled.means(c) for c in contrasts)
     low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    return Effect(100 * estimate, 100 * low, 100 * high, None, *n)
+    return Effect(100 * estimate, 100 * low, 100 * high, None, *n, 100 * error, freedom)
 
 
 def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple | None:
@@ -160,7 +179,7 @@ def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple |
     means, fixed, episodes = _resampled_pairs(evidence, env, by_method, shared)
     freedom = freedom_of_pairs(list(by_seed.values()), fixed, episodes)
     low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    return papers, Effect(estimate, low, high, None, n_train)
+    return papers, Effect(estimate, low, high, None, n_train, None, float(np.nanstd(means)), freedom)
 
 
 def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
