@@ -72,9 +72,10 @@ reproduce: latex setup
 for-tests:
 	@workflow/system_packages.sh browser $(if $(TDJEPA_NO_SKIPS),slurm)
 
-# Two processes, each with a core. One has the tests that share the small run of the DAG (tests/conftest.py), the other all the
-# rest. Both run to their end; what the former says is shown when it is done.
-small_run_tests := $(addprefix tests/test_,checksums.py cluster_profile.py determinism.py extending.py faults.py)
+# Two processes of about the same length, each with a core. One has the tests that share the small run of the DAG
+# (tests/conftest.py) and those of SLURM, the other all the rest. Both run to their end; what the former says is shown when it
+# is done.
+second_process := $(addprefix tests/test_,checksums.py cluster_profile.py determinism.py extending.py faults.py slurm.py)
 test: for-tests lint
 ifeq ($(strip $(PYTEST_ARGS)),)
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-others test-pipeline
@@ -82,15 +83,15 @@ else
 	$(run) -m pytest $(PYTEST_ARGS)
 endif
 
-# The quick tests run first, so that what they find shows at once. Then come the DAG tests that do not use the small run.
+# The quick tests run first, so that what they find shows at once. Then come the other DAG tests.
 test-others:
 	@$(run) -m pytest -m "not pipeline"; quick=$$?; \
-		$(run) -m pytest -m pipeline $(filter-out $(small_run_tests),$(wildcard tests/test_*.py)); slow=$$?; \
+		$(run) -m pytest -m pipeline $(filter-out $(second_process),$(wildcard tests/test_*.py)); slow=$$?; \
 		[ $$quick -eq 0 ] && [ $$slow -eq 0 ]
 
 test-pipeline:
 	@mkdir -p build; trap : INT; \
-		$(run) -m pytest -m pipeline $(small_run_tests) >build/test-pipeline.log 2>&1; \
+		$(run) -m pytest -m pipeline $(second_process) >build/test-pipeline.log 2>&1; \
 		status=$$?; cat build/test-pipeline.log; exit $$status
 
 lint: setup
