@@ -1,6 +1,7 @@
 # The DAG. One rule file a phase; what decides a number is in params.yaml, what computes it in src/tdjepa.
 #   snakemake --cores 8 all                          everything of the scale in params.yaml
 #   snakemake train_all --cores 8 --config scale=smoke
+#   snakemake extras --cores 8                       a group of methods beside the run, and the report with them
 #   snakemake -n                                     what would run
 from snakemake.utils import min_version
 
@@ -23,6 +24,21 @@ rule all:
     localrule: True
     message:
         "all: complete"
+
+
+# Methods beside the run (`groups` in params.yaml), and the report with them.
+for group in P.groups:
+    announce.free_name(group, workflow)
+
+    rule:
+        name:
+            group
+        input:
+            FILES.group(group),
+            *(PHASES[phase] for phase in ("judge", "render", "page", "paper")),
+        localrule: True
+        message:
+            f"{group}: complete"
 
 
 # collect_all, mine_all, ...: what a DVC stage asks for, and what a person can ask for.

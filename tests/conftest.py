@@ -49,11 +49,12 @@ def data(smoke, tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained(smoke, data, tmp_path_factory):
     """All methods, trained for a few steps. -> folder with <method>/epoch_XX.safetensors"""
+    from tdjepa.config.runs import widened
     from tdjepa.config.slices import train_slice
     from tdjepa.steps import train as training
 
     folder = tmp_path_factory.mktemp("train")
-    for method in smoke.methods_run:
+    for method in widened(smoke).methods_run:
         cfg = train_slice(smoke, "two_room", method, 3072)
         before = cfg.method.continues
         initial = folder / before.method / f"epoch_{before.epoch:02d}.safetensors" if before else None

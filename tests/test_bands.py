@@ -73,6 +73,12 @@ def test_a_cell_without_a_band_is_named_and_is_no_pass():
     assert text[2] == "1 of 2 cells as expected, 1 without a band"
 
 
+def test_methods_on_request_are_expected_where_they_were_run(smoke):
+    expected = {f"two_room/{m}/l2/cem/w1/epoch2": {} for m in ("lewm", "lewm_original")}
+    assert list(bands.of_run(expected, smoke, {"cells": []})) == ["two_room/lewm/l2/cem/w1/epoch2"]
+    assert bands.of_run(expected, smoke, {"cells": [{"method": "lewm_original"}]}) == expected
+
+
 def test_verify_says_pass_or_fail_and_exits_with_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())

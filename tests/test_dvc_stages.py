@@ -22,7 +22,8 @@ def dependence(p: Params) -> dict[str, list]:
         if step.phase and hasattr(slices, f"{step.slice or name}_slice"):
             kind = "envs" if name in ("collect", "fetch") else step.jobs  # whichever the source is
             each[step.phase] += [slice_of(p, name, job) for job in runs.jobs(p, kind)]
-    each["judge"] += [*Files(p).rows(), *Files(p).all("pairs"), p.train_seeds[0]]
+    with_groups = Files(p, list(p.groups))  # as if they had been run
+    each["judge"] += [*with_groups.rows(), *with_groups.reported("pairs"), p.train_seeds[0]]
     return each
 
 
@@ -31,6 +32,7 @@ def changed(p: Params) -> dict[str, Params]:
     other = {
         "envs": (),
         "methods_run": p.methods_run[:1],
+        "groups": {},
         "train_seeds": p.train_seeds[:1],
         "collect": p.collect.model_copy(update={"seed": 1}),
         "fetch": p.fetch.model_copy(update={"sha256": dict.fromkeys(p.envs, "0" * 64)}),

@@ -21,7 +21,7 @@ from tdjepa.config.records.base import ENVS
 from tdjepa.steps.paths import card
 from tdjepa.steps.registry import STEPS
 from tdjepa_workflow import announce, leftovers, locks, patches, provenance
-from tdjepa_workflow.files import Files, ancients
+from tdjepa_workflow.files import Files, ancients, asked
 from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts
 
 announce.readable("params.yaml")
@@ -33,8 +33,9 @@ configfile: "params.yaml"
 P = announce.parameters(config)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 S = P.scale
-FILES = Files(P)
-PHASES = FILES.phases()
+# A job of its own on a cluster may be one of any group.
+FILES = Files(P, asked(P, sys.argv[1:]) if workflow.is_main_process else list(P.groups))
+PHASES, KNOWN = FILES.phases(), FILES.known()
 
 # Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever
 # else is installed.
@@ -43,7 +44,7 @@ shell.prefix(announce.job_prefix(workflow.basedir, P.runtime.job_minutes))
 
 wildcard_constraints:
     env="|".join(ENVS),
-    method="|".join(P.methods_run),
+    method="|".join(FILES.methods),
     seed=r"\d+",
     sweep="|".join(P.evaluate.sweeps),
 
@@ -56,10 +57,10 @@ def job(step):
 if workflow.is_main_process:
     # beside another run it would judge the files that the other one is writing
     if locks.hold(workflow):
-        announce.written(leftovers.bring_back, PHASES, S)
+        announce.written(leftovers.bring_back, KNOWN, S)
         if not workflow.output_settings.dryrun:
-            announce.set_aside(announce.written(leftovers.set_aside, PHASES, S), S)
-        announce.written(provenance.reconcile, PHASES, S)
+            announce.set_aside(announce.written(leftovers.set_aside, KNOWN, S), S)
+        announce.written(provenance.reconcile, KNOWN, S)
     announce.shadowed(S)
 elif workflow.remote_exec:
     patches.record_at_exit(workflow)
@@ -72,9 +73,9 @@ onstart:
 
 
 onsuccess:
-    provenance.export(PHASES, S)
+    provenance.export(KNOWN, S)
     announce.finish(P, workflow)
 
 
 onerror:
-    provenance.export(PHASES, S)
+    provenance.export(KNOWN, S)

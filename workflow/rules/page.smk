@@ -2,7 +2,15 @@
 # results give equal pages; `tdjepa page` by hand shows those that this machine measured.
 rule page:
     input:
-        RESULTS,
+        PHASES["judge"],
+        ancients(ROWS),
+        ROWS_CARDS,
+        ancients(PAIRS),
+        PAIRS_CARDS,
+        ALIASING,
+        PROBES,
+        CURVES,
+        EPISODES_CARDS,
         times="workflow/expected_seconds.yaml",
         code=sources("page", *P.envs),
     output:

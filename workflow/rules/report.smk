@@ -1,23 +1,19 @@
-# From rows to statistics, verdicts, tables, figures and the PDF. What the page and the report are made of:
-RESULTS = [
-    PHASES["judge"],
-    ancient(FILES.rows()),
-    FILES.rows_cards(),
-    ancients(FILES.all("pairs")),
-    FILES.cards("pairs"),
-    FILES.all("aliasing"),
-    FILES.all("probe"),
-    FILES.all("curve"),
-    FILES.cards("episodes"),
-]
+# From rows to statistics, verdicts, tables, figures and the PDF. What they are made of:
+ROWS, PAIRS, CARDS = FILES.rows(), FILES.reported("pairs"), FILES.reported("episodes")
+ROWS_CARDS, PAIRS_CARDS, EPISODES_CARDS = (
+    list(map(card, files)) for files in (ROWS, PAIRS, CARDS)
+)
+CURVES, PROBES, ALIASING = (
+    FILES.reported(kind) for kind in ("curve", "probe", "aliasing")
+)
 
 
 rule judge:
     input:
-        rows=ancient(FILES.rows()),
-        cards=FILES.rows_cards(),
-        pairs=ancients(FILES.all("pairs")),
-        pairs_cards=FILES.cards("pairs"),
+        rows=ancients(ROWS),
+        cards=ROWS_CARDS,
+        pairs=ancients(PAIRS),
+        pairs_cards=PAIRS_CARDS,
         code=sources("judge", *P.envs),
     output:
         FILES.gives("judge"),
@@ -37,10 +33,10 @@ rule judge:
 
 rule claims:
     input:
-        rows=ancient(FILES.rows()),
-        cards=FILES.rows_cards(),
-        pairs=ancients(FILES.all("pairs")),
-        pairs_cards=FILES.cards("pairs"),
+        rows=ancients(ROWS),
+        cards=ROWS_CARDS,
+        pairs=ancients(PAIRS),
+        pairs_cards=PAIRS_CARDS,
         ledger=LEDGER,
         code=sources("claims", *P.envs),
     output:
@@ -64,8 +60,8 @@ rule claims:
 rule tables:
     input:
         PHASES["judge"],
-        FILES.all("probe"),
-        FILES.cards("episodes"),
+        PROBES,
+        EPISODES_CARDS,
         code=sources("tables", *P.envs),
     output:
         FILES.gives("tables"),
@@ -84,10 +80,10 @@ rule tables:
 rule figures:
     input:
         FILES.one("evidence/stats.json"),
-        ancients(FILES.all("pairs")),
-        FILES.cards("pairs"),
-        FILES.all("aliasing"),
-        FILES.all("curve"),
+        ancients(PAIRS),
+        PAIRS_CARDS,
+        ALIASING,
+        CURVES,
         code=sources("figures", *P.envs),
     output:
         FILES.gives("figures"),
@@ -106,8 +102,8 @@ rule figures:
 rule numbers:
     input:
         PHASES["judge"],
-        FILES.all("aliasing"),
-        FILES.cards("episodes"),
+        ALIASING,
+        EPISODES_CARDS,
         code=sources("numbers", *P.envs),
     output:
         FILES.gives("numbers"),

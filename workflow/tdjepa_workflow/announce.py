@@ -71,6 +71,12 @@ def _refuse(error: UserError) -> None:
     os._exit(2)  # Snakemake would turn any exception into a stack trace and status 1
 
 
+def free_name(group: str, workflow) -> None:
+    """A group of methods is a target, beside those that are there."""
+    if workflow.is_rule(group) or group.endswith("_all"):
+        _refuse(UserError(f"params.yaml: groups.{group}: is the name of another target; choose another one"))
+
+
 def job_prefix(folder: str, minutes: float, grace: int = 60) -> str:
     """What a job's shell does first: fail at the first error, run the sources of this folder, and end at the time limit.
 

@@ -2,13 +2,22 @@
 
 A big file comes with a small card that holds its sha256. Rules take the big file as `ancient` (its time stamp says nothing)
 and the card beside it, whose checksum Snakemake compares: it does not look into files of more than a megabyte.
+
+A group of methods (`groups` in params.yaml) is run when it is asked for: by its name, or by the name of a file of it. Then it
+is like the rest. Otherwise the report takes what has been run of it before as files that no rule makes: they appear and change,
+and the report with them, but however stale they are, nothing trains them again.
 """
+
+import re
+from collections.abc import Sequence
+from os.path import exists as _there
 
 from snakemake.io import ancient
 
 from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.slices import evaluate_slice
+from tdjepa.report.gather import run_so_far
 from tdjepa.steps.paths import card, path
 from tdjepa.steps.registry import BIG, PHASES, STEPS, Step
 
@@ -18,8 +27,10 @@ WILDCARDS = {name: f"{{{name}}}" for name in ("env", "method", "seed", "sweep")}
 class Files:
     """Paths with wildcards, as rules want them, and the full lists of a kind or phase."""
 
-    def __init__(self, p: Params):
+    def __init__(self, p: Params, asked: Sequence[str] = ()):
+        """`asked`: the groups of methods that are run this time."""
         self.p, self.scale = p, p.scale
+        self._asked = runs.widened(p, *asked) if asked else p
 
     def one(self, kind: str, **names) -> str:
         """The file of that kind; what is not given stays a wildcard."""
@@ -29,25 +40,38 @@ class Files:
         return card(self.one(kind, **names))
 
     def all(self, *kinds: str, **only: str) -> list[str]:
-        """Every file of these kinds that the scale has; `only` names a sweep, say."""
+        """Every file of these kinds that `snakemake all` makes; `only` names a sweep, say."""
+        return self._all(self.p, kinds, only)
+
+    def _all(self, p: Params, kinds: Sequence[str], only: dict[str, str]) -> list[str]:
         return [
             file
             for kind in kinds
             for step in STEPS.values()
             if kind in step.gives
-            for job in runs.jobs(self.p, step.jobs)
+            for job in runs.jobs(p, step.jobs)
             if only.items() <= job.items()
             for file in self._files(kind, job)
         ]
 
-    def cards(self, *kinds: str) -> list[str]:
-        return [card(file) for file in self.all(*kinds)]
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods that rules may run."""
+        return self._asked.methods_run
+
+    def group(self, name: str) -> list[str]:
+        """Everything that is trained, planned and measured of a group's methods."""
+        p = self.p.model_copy(update={"methods_run": self.p.groups[name]})
+        return self._all(p, [kind for step in STEPS.values() if step.per == "training" for kind in step.gives], {})
+
+    def reported(self, *kinds: str) -> list[str]:
+        """The files of these kinds that the report is made of: those of the run and what has been run of other groups."""
+        wanted, p = dict.fromkeys(self._all(self._asked, kinds, {})), run_so_far(self.p)
+        others = {file: kind in BIG for kind in kinds for file in self._all(p, [kind], {}) if file not in wanted}
+        return [*wanted, *(file for file, big in others.items() if _there(file) and (not big or _there(card(file))))]
 
     def rows(self) -> list[str]:
-        return self.all("rows", "floors", "ceiling", "sweep")
-
-    def rows_cards(self) -> list[str]:
-        return [card(file) for file in self.rows()]
+        return self.reported("rows", "floors", "ceiling", "sweep")
 
     def envs_from(self, source: str) -> str:
         """The environments with that source of demonstrations, as a pattern; one that matches nothing if there are none."""
@@ -98,14 +122,22 @@ class Files:
         return [self.one(kind) for kind in STEPS[step].gives]
 
     def phases(self) -> dict[str, list[str]]:
-        found: dict[str, dict] = {phase: {} for phase in PHASES}
+        """What `snakemake all` makes, phase by phase."""
+        return self._phases(self.p)
+
+    def known(self) -> dict[str, list[str]]:
+        """The same with all groups of methods."""
+        return self._phases(runs.widened(self.p))
+
+    def _phases(self, p: Params) -> dict[str, list[str]]:
+        made: dict[str, dict] = {phase: {} for phase in PHASES}
         for step in STEPS.values():
             if step.phase:
-                found[step.phase] |= dict.fromkeys(self._outputs(step))
-        return {phase: list(files) for phase, files in found.items()}
+                made[step.phase] |= dict.fromkeys(self._outputs(p, step))
+        return {phase: list(files) for phase, files in made.items()}
 
-    def _outputs(self, step: Step) -> list[str]:
-        jobs = runs.jobs(self.p, step.jobs)
+    def _outputs(self, p: Params, step: Step) -> list[str]:
+        jobs = runs.jobs(p, step.jobs)
         files = [(kind, file) for job in jobs for kind in step.gives for file in self._files(kind, job)]
         return [name for kind, file in files for name in ((file, card(file)) if kind in BIG else (file,))]
 
@@ -114,6 +146,12 @@ class Files:
         if kind == "checkpoint":
             return [self.one(kind, epoch=epoch, **job) for epoch in range(1, self.p.train.epochs + 1)]
         return [self.one(kind, **job)]
+
+
+def asked(p: Params, words: Sequence[str]) -> list[str]:
+    """The groups that the words of the command line ask for: by name, or by a file of one of their methods."""
+    files = {name: re.compile(rf"/({'|'.join(methods)})(/|_\d)") for name, methods in p.groups.items() if methods}
+    return [name for name in p.groups if name in words or (name in files and any(map(files[name].search, words)))]
 
 
 def ancients(files: list[str]) -> list:

@@ -184,7 +184,7 @@ def verify(call, p, bands, bytes, write):
     bands = bands or Path("workflow", "bands", f"{p.scale}.yaml")
     if write:
         return {"cells": len(known.write(stats, bands)), "file": bands}
-    results = known.verify(stats, known.read(bands))
+    results = known.verify(stats, known.of_run(known.read(bands), p, stats))
     print(known.report(results))
     return 0 if all(result == "pass" for result, *_ in results) else 1
 

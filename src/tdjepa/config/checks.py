@@ -14,6 +14,7 @@ def problems(p) -> list[str]:
 def _names(p) -> Iterator[str]:
     """Names that lead nowhere."""
     listed = {"methods_run": p.methods_run, "diagnose.methods": p.diagnose.methods or ()}
+    listed |= {f"groups.{name}": methods for name, methods in p.groups.items()}
     listed |= {f"evaluate.sweeps.{name}.methods": sweep.methods for name, sweep in p.evaluate.sweeps.items()}
     listed |= {f"recipes.{name}.when.method": (r.when.method,) for name, r in p.recipes.items() if r.when.method}
     for key, names in listed.items():
@@ -58,9 +59,16 @@ def _methods(p) -> Iterator[str]:
             yield f"methods.{name}.terms.budget_reachability.horizon: {budget.horizon} exceeds model.head.budgets: {known}"
 
 
+def _run_with(p) -> dict[str, set[str]]:
+    """Every method that can be run, and those that are run then."""
+    run = set(p.methods_run)
+    found = {name: run | set(methods) for methods in p.groups.values() for name in methods}
+    return found | dict.fromkeys(p.methods_run, run)
+
+
 def _continued(p) -> Iterator[str]:
     """What keeps a method from continuing another's training."""
-    for name in p.methods_run:
+    for name, run in _run_with(p).items():
         method = p.methods.get(name)
         if method is None or method.continues is None:
             continue
@@ -77,6 +85,6 @@ def _continued(p) -> Iterator[str]:
         if before.epoch > p.train.epochs:
             yield f"{key}: epoch {before.epoch} is beyond train.epochs: {p.train.epochs}"
         where = set(method.envs or p.envs) & set(p.envs)
-        started = set(source.envs or p.envs) if before.method in p.methods_run else set()
+        started = set(source.envs or p.envs) if before.method in run else set()
         if missing := [env for env in p.envs if env in where - started]:
             yield f"{key}: {before.method} is not run in {', '.join(missing)}; add it to methods_run and to its envs"

@@ -38,7 +38,7 @@ def resolve(raw: Mapping, scale: str | None = None, source: str = "params.yaml")
         except UserError as error:
             problems += str(error).splitlines()
     if not problems:
-        problems = [f"{source}: {line}" for line in _of_trainings(params)]
+        problems = [f"{source}: {line}" for line in _of_trainings(runs.widened(params))]
     if problems:
         raise UserError("\n".join(dict.fromkeys(problems)))
     return params

@@ -3,7 +3,7 @@
 from pydantic import Field, model_validator
 
 from tdjepa.config import checks
-from tdjepa.config.records.base import Env, Name, Record, Seed, Some, entries
+from tdjepa.config.records.base import Env, Filled, Name, Record, Seed, Some, entries
 from tdjepa.config.records.data import Collect, Fetch, Mine
 from tdjepa.config.records.evidence import Diagnose, Judge, Render
 from tdjepa.config.records.methods import Method, Recipe
@@ -15,6 +15,9 @@ class Params(Record):
     scale: Name
     envs: Some[Env]
     methods_run: Some[Name]
+    groups: Filled[tuple[Name, ...]] = Field(
+        {}, description="methods that are run on request only, by the name of the target"
+    )
     train_seeds: Some[Seed]
     collect: Collect
     fetch: Fetch

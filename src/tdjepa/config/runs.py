@@ -4,7 +4,7 @@ Tables and figures ask them too, so this file is an input of their jobs (base/so
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from tdjepa.config.names import MAIN
 from tdjepa.config.overlay import merge
@@ -12,6 +12,12 @@ from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
 from tdjepa.config.records.methods import Recipe
 from tdjepa.config.records.model import Train
+
+
+def widened(p: Params, *groups: str, among: Container[str] | None = None) -> Params:
+    """As if the methods of these groups, or of all, were among those of the run; or those of them that are `among` some."""
+    methods = [m for group in groups or p.groups for m in p.groups[group] if among is None or m in among]
+    return p.model_copy(update={"methods_run": tuple(dict.fromkeys((*p.methods_run, *methods)))})
 
 
 def methods_in(p: Params, env: str) -> list[str]:

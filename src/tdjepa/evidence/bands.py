@@ -16,6 +16,7 @@ import yaml
 from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config.names import LEAKY, MAIN
+from tdjepa.config.params import Params
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.evidence.guard import rows_of
@@ -92,6 +93,13 @@ def require_run(scale: str) -> None:
     """Without rows there is nothing to verify: the committed results say nothing of this machine."""
     if not rows_of(scale):
         raise UserError(f"nothing of scale {scale} was run here; `make reproduce SCALE={scale}` runs it")
+
+
+def of_run(expected: dict[str, dict], p: Params, stats: dict) -> dict[str, dict]:
+    """Without the methods of the groups that were not run: they are run on request only."""
+    on_request = {m for methods in p.groups.values() for m in methods} - {*p.methods_run}
+    on_request -= {cell["method"] for cell in stats["cells"]}
+    return {name: band for name, band in expected.items() if name.split("/")[1] not in on_request}
 
 
 def verify(stats: dict, expected: dict[str, dict[str, float]]) -> list[tuple[str, str, float | None, dict | None]]:

@@ -7,7 +7,7 @@ from tdjepa.config.names import LEAKY, SIMULATOR
 from tdjepa.evidence import published
 from tdjepa.report.captions import captioned, seeds_text
 from tdjepa.report.inputs import Inputs, seed_means, spread
-from tdjepa.report.labels import ENVS, NOT_RUN, UNTRAINED, cost_text, method_label, methods, methods_run
+from tdjepa.report.labels import ENVS, NOT_RUN, UNTRAINED, cost_text, method_label, methods, methods_run, not_run_row
 from tdjepa.report.phrases import difference_text, effect_text, number, reproduced_text
 from tdjepa.report.table import RULE, Strong, Table, Traced
 
@@ -79,7 +79,7 @@ def three_frames(inputs: Inputs) -> Table:
 def split_leak(inputs: Inputs) -> Table:
     """The same method trained on the training episodes alone and on all of them, planned on the same test pairs."""
     p, body = inputs.params, []
-    twins = [(m, m + LEAKY) for m in methods(p) if m + LEAKY in p.methods]
+    twins = [(m, m + LEAKY) for m in methods(p) if m + LEAKY in p.methods_run]
     for env in ENVS:
         for honest, leaky in twins:
             for cost in p.methods[leaky].costs:
@@ -89,7 +89,7 @@ def split_leak(inputs: Inputs) -> Table:
                     gain = difference_text(inputs, inputs.comparison(cells[1], cells[0]))
                     body.append([ENVS[env], label, *(reproduced_text(inputs, cell) for cell in cells), gain])
     head = ["Environment", "Method", "Leak-free", "Leaky: test episodes trained on", "Leak's gain"]
-    return captioned(inputs, "split_leak", head, body, left=2)
+    return captioned(inputs, "split_leak", head, body or [not_run_row(p, "tdjepa" + LEAKY, len(head))], left=2)
 
 
 def data(inputs: Inputs) -> Table:

@@ -20,11 +20,11 @@ PARTS = {"tables": ("tables",), "figures": ("figures",), "numbers": ("numbers.te
 
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
-    out, found = Path(out or path("report", params.scale)), files(params)
+    out, there = Path(out or path("report", params.scale)), files(params)
     require_rows(rows_of(params.scale), params.scale)
     require_folder(out)
     parts = (only,) if only else tuple(PARTS)
-    render(inputs.read(params, **found), out, parts)
+    render(inputs.read(params, **there), out, parts)
     places = {part: out / PARTS[part][0] for part in parts}
     return places if only else {**places, "summary": out / "summary.md"}
 
@@ -67,12 +67,18 @@ def around(file: Path, mark: str) -> tuple[str, str]:
     return head + begin, end + rest.split(end, 1)[1]
 
 
+def run_so_far(p: Params) -> Params:
+    """With those methods of the groups that have been run: whose rows lie here."""
+    trained = [job for job in runs.jobs(runs.widened(p), "trainings") if Path(path("rows", p.scale, **job)).exists()]
+    return runs.widened(p, among={job["method"] for job in trained})
+
+
 def files(p: Params) -> dict:
     """The files of this scale that exist, by the names that `inputs.read` gives them."""
+    p = run_so_far(p)
 
     def there(kind: str, jobs: str) -> list[Path]:
-        found = [Path(path(kind, p.scale, **job)) for job in runs.jobs(p, jobs)]
-        return [file for file in found if file.exists()]
+        return [file for job in runs.jobs(p, jobs) if (file := Path(path(kind, p.scale, **job))).exists()]
 
     sweeps = [(env, name) for env in p.envs for name, sweep in p.evaluate.sweeps.items() if env in sweep.envs]
     folders = [Path("results", p.scale, "rows", *sweep) for sweep in sweeps]

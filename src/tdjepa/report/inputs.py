@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tdjepa.base.artefacts import read_json
 from tdjepa.base.errors import UserError
+from tdjepa.config import runs
 from tdjepa.config.names import MAIN
 from tdjepa.config.params import Params
-from tdjepa.config.runs import planned_cost
 from tdjepa.evidence import ledger
 from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.evidence.guard import require_keys
@@ -75,7 +75,7 @@ class Inputs:
 
     def deployed(self, env: str, method: str) -> dict | None:
         """The cell with the one cost that the method plans with."""
-        return self.cell(env, method, planned_cost(self.params, env, method))
+        return self.cell(env, method, runs.planned_cost(self.params, env, method))
 
     def swept(self, env: str, method: str, **wanted) -> dict | None:
         """The cell with these planner settings, of the protocol or of any sweep; None when not run."""
@@ -127,6 +127,7 @@ def read(params: Params, stats: Path | None = None, claims: Path | None = None, 
         raise UserError(f"{stats}: no cells and comparisons in it; make it with `tdjepa judge`")
     cards, shifted, probes = ([_read_keys(path, KEYS[kind]) for path in files.pop(kind, ())] for kind in KEYS)
     shifted = [found for found in shifted if found["ratio_one_patch"] is not None]
+    params = runs.widened(params, among={cell["method"] for cell in judged["cells"]})  # what has been run is shown
     verdicts = ledger.stored(claims) if claims and Path(claims).exists() else []
     return Inputs(params, EMPTY | judged, {card["env"]: card for card in cards}, shifted, verdicts, probes, files)
 

@@ -35,5 +35,11 @@ def main_methods(params: Params) -> list[str]:
     return [m for m in published.load()["methods"] if m in params.methods_run]
 
 
+def not_run_row(params: Params, method: str, columns: int) -> list[str]:
+    """In place of a table about a method that was not run: how to run it."""
+    asked = next((f": snakemake {group}" for group, methods in params.groups.items() if method in methods), "")
+    return [NOT_RUN + asked, *["–"] * (columns - 1)]
+
+
 def cost_text(params: Params, cost: str) -> str:
     return f"blend α = {params.evaluate.blend:g}" if cost == "blend" else ALL_COSTS.get(cost, cost)

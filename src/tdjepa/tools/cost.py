@@ -35,17 +35,24 @@ def run(p: Params, train_tflops: float, plan_tflops: float, peak_tflops: float =
         if not 0 < rate < math.inf:  # NaN is neither
             raise UserError(f"{flag} {rate:g}: must be a positive number, the TFLOP/s of your GPU")
     print(f"scale {p.scale}, assuming {train_tflops:g} TFLOP/s in training and {plan_tflops:g} in planning:")
-    print(f"{'':<9}{'jobs':>6}{'PFLOP':>10}{'hours':>8}   longest")
-    total, found = 0.0, jobs(p)
-    for kind, rate in {"train": train_tflops, "evaluate": plan_tflops, "sweep": plan_tflops}.items():
+    print(f"{'':<10}{'jobs':>6}{'PFLOP':>10}{'hours':>8}   longest")
+    tflops = {"train": train_tflops, "evaluate": plan_tflops, "sweep": plan_tflops}
+    hours = {kind: 1 / rate / 3.6e15 for kind, rate in tflops.items()}  # of one operation
+    found, groups = jobs(p), {group: jobs(p.model_copy(update={"methods_run": p.groups[group]})) for group in p.groups}
+    for kind in tflops:
         if each := [job for job in found if job.kind == kind]:
-            flop, longest = sum(job.flop for job in each), max(each, key=lambda job: job.flop)
-            total += flop / rate / 3.6e15
-            counted = f"{kind:<9}{len(each):>6}{flop / 1e15:>10.1f}{flop / rate / 3.6e15:>8.1f}"
-            print(f"{counted}   {longest.name}, {longest.flop / rate / 3.6e15:.1f} h")
-    print(f"{'all':<9}{len(found):>6}{sum(job.flop for job in found) / 1e15:>10.1f}{total:>8.1f}")
+            longest = max(each, key=lambda job: job.flop)
+            print(_line(kind, each, hours, f"{longest.name}, {longest.flop * hours[kind]:.1f} h"))
+    print(_line("all", found, hours))
+    for group, each in groups.items():
+        print(_line(group, each, hours, f"beside all, on request: snakemake {group}"))
     if measure:
         show_measured(p, sum(job.flop for job in found if job.kind == "train"), train_tflops, peak_tflops)
+
+
+def _line(name: str, each: list[Job], hours: dict[str, float], more: str = "") -> str:
+    taken = sum(job.flop * hours[job.kind] for job in each)
+    return f"{name:<10}{len(each):>6}{sum(job.flop for job in each) / 1e15:>10.1f}{taken:>8.1f}   {more}".rstrip()
 
 
 def show_measured(p: Params, flop: float, train_tflops: float, peak_tflops: float) -> None:

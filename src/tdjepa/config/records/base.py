@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 Env = Literal["two_room", "reacher", "push_t", "cube"]
 ENVS = get_args(Env)
@@ -49,6 +49,9 @@ def entries(kind, *more):
     named = BeforeValidator(_named, json_schema_input_type=dict[Name, kind | None] | list[kind])
     in_order = PlainSerializer(lambda found: list(found.values()), return_type=list)
     return Annotated[dict[Name, kind], *more, named, in_order]
+
+
+Filled = Annotated[dict[Name, T | None], AfterValidator(_named)]  # the same where order does not count
 
 
 class Record(BaseModel):
