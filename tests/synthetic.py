@@ -7,12 +7,14 @@ import numpy as np
 import pandas as pd
 
 from conftest import ROOT
-from tdjepa.base.artefacts import hash_of, write_card
+from tdjepa.base.artefacts import write_card
+from tdjepa.config import runs
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.data import store
 from tdjepa.evidence import claims, judge
 from tdjepa.report import inputs
+from tdjepa.steps.evaluate import planner_hash
 
 PAIRS = [(3, 0), (3, 12), (5, 2), (8, 7), (9, 1), (11, 4)]  # (episode, start); episode 3 has two
 
@@ -54,27 +56,28 @@ ABLATIONS = ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "td
 
 def planned(cell):
     """The columns that say how rows were planned, as an evaluation writes them for a cell of the parameters."""
-    names = ("epoch", "solver", "cost", "w", "setting", "alpha", "refinements")
+    names = ("design", "epoch", "solver", "cost", "w", "setting", "alpha", "refinements")
     return {name: getattr(cell, name) for name in names} | {
         "candidates": cell.planner.candidates,
         "history": cell.planner.history,
-        "planner": hash_of({**cell.model_dump(mode="json"), "plan_seeds": None})[:16],
+        "planner": planner_hash(cell),
     }
 
 
 def everything(folder, params):
     """Rows of every table, planned as the parameters say: four environments, the paper's methods with their costs and
-    sweeps, one epoch curve, contact and start distances; and pairs of Push-T."""
-    rng, pairs, files = np.random.default_rng(1), [(i, 3) for i in range(params.evaluate.episodes)], []
+    sweeps by both designs, one epoch curve, contact and start distances; and pairs of Push-T."""
+    rng, files, main = np.random.default_rng(1), [], params.evaluate.designs["main"]
+    pairs = [(i, 3) for i in range(main.pairs)]
     params = params.model_copy(update={"envs": ENVS})
 
     def add(env, method, cell, seeds, rate):
-        success = rng.random((len(seeds), len(cell.plan_seeds), len(pairs))) < rate
-        frame = outcomes(success, method, train_seeds=seeds, plan_seeds=cell.plan_seeds, pairs=pairs)
+        success = rng.random((len(seeds), len(cell.plan_seeds), cell.pairs)) < rate
+        frame = outcomes(success, method, train_seeds=seeds, plan_seeds=cell.plan_seeds, pairs=pairs[: cell.pairs])
         frame = frame.assign(env=env, scale=params.scale, **planned(cell))
         if env == "push_t":
             frame["contact"] = frame["success"] | (frame["episode"] % 2 == 0)
-            frame["start_distance"] = 50.0 + frame["episode"]
+            frame["start_distance"] = 50.0 + 37 * frame["episode"] % len(pairs)
         files.append(write(folder / "all" / f"{len(files)}.parquet", frame))
 
     def rate(method, cell):
@@ -85,24 +88,26 @@ def everything(folder, params):
     for env in ENVS:
         floor = {"setting": "main", "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
         seeds = params.evaluate.plan_seeds
-        for method, chance, n, m in (("random", 0.2, len(seeds), len(pairs)), ("simulator", 0.9, 1, 16)):
+        for method, chance, n, m in (("random", 0.2, main.plan_seeds, len(pairs)), ("simulator", 0.9, 1, 16)):
             frame = outcomes(rng.random((1, n, m)) < chance, method, plan_seeds=seeds[:n], pairs=pairs[:m])
             frame = frame.assign(env=env, scale=params.scale, **floor)
             files.append(write(folder / "all" / f"{len(files)}.parquet", frame))
         for method in ("lewm", "rc_aux_tdj", "rc_aux", "tdjepa", *(ABLATIONS if env == "push_t" else ())):
             for cell in evaluate_slice(params, env, method, params.train_seeds[0]).cells:
                 if cell.epoch == params.train.epochs:
-                    add(env, method, cell, params.train_seeds, rate(method, cell))
+                    n = params.evaluate.designs[cell.design].trainings
+                    add(env, method, cell, runs.train_seeds_of(params, method)[:n], rate(method, cell))
                 elif (env, method, cell.cost) == ("two_room", "tdjepa", params.evaluate.curve_cost):
                     add(env, method, cell, params.train_seeds[:1], 0.06 * cell.epoch)
     for name in SWEEPS:
         sweep = params.evaluate.sweeps[name]
         for env, method in itertools.product(sweep.envs, sweep.methods):
             for cell in evaluate_slice(params, env, method, params.train_seeds[0], name).cells:
-                add(env, method, cell, params.train_seeds[: sweep.train_seeds], rate(method, cell))
+                add(env, method, cell, runs.train_seeds_of(params, method)[: sweep.train_seeds], rate(method, cell))
     for method, cost in (("tdjepa_leaky", "d_psi"), ("lewm_leaky", "l2")):
         cells = evaluate_slice(params, "two_room", method, params.train_seeds[0]).cells
-        add("two_room", method, next(c for c in cells if c.cost == cost), params.train_seeds, 0.9)
+        seeds = runs.train_seeds_of(params, method)
+        add("two_room", method, next(c for c in cells if c.cost == cost), seeds, 0.9)
     found = []
     for method in ("tdjepa", "lewm"):
         for seed in params.train_seeds:
@@ -119,11 +124,12 @@ def everything(folder, params):
 def results(folder, params):
     """A whole made-up run of Two-Room for these parameters, as the arguments of `inputs.read` (without stats and params)."""
     rng = np.random.default_rng(0)
-    t, p, e = len(params.train_seeds), len(params.evaluate.plan_seeds), params.evaluate.episodes
+    design = params.evaluate.designs["main"]
+    t, p, e = len(params.train_seeds), design.plan_seeds, design.pairs
     pairs = [(int(episode), 3) for episode in rng.choice(200, e, replace=False)]
     rates = {("tdjepa", "d_psi"): 0.95, ("tdjepa", "l2"): 0.8, ("tdjepa", "blend"): 1.0, ("lewm", "l2"): 0.4}
     rates |= {("random", "none"): 0.2, ("zero", "none"): 0.0, ("replay", "none"): 1.0}
-    axes = {"plan_seeds": params.evaluate.plan_seeds, "pairs": pairs}
+    axes = {"plan_seeds": params.evaluate.plan_seeds[:p], "pairs": pairs}
     for i, ((method, cost), rate) in enumerate(rates.items()):
         seeds = params.train_seeds[: 1 if cost == "none" else t]
         success = rng.random((len(seeds), p, e)) < rate

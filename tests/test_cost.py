@@ -29,7 +29,8 @@ def test_the_jobs_are_those_of_the_pipeline(smoke):
 def test_work_grows_with_epochs_seeds_and_episodes(smoke):
     longer = smoke.train.model_copy(update={"epochs": 2 * smoke.train.epochs})
     assert flop(smoke.model_copy(update={"train": longer}), "train") == 2 * flop(smoke, "train")
-    more = smoke.evaluate.model_copy(update={"episodes": 2 * smoke.evaluate.episodes})
+    twice = {name: d.model_copy(update={"pairs": 2 * d.pairs}) for name, d in smoke.evaluate.designs.items()}
+    more = smoke.evaluate.model_copy(update={"designs": twice, "curve_pairs": 2 * smoke.evaluate.curve_pairs})
     assert flop(smoke.model_copy(update={"evaluate": more}), "evaluate") == 2 * flop(smoke, "evaluate")
     one = smoke.model_copy(update={"train_seeds": smoke.train_seeds[:1]})
     assert flop(one, "train") == flop(smoke, "train") / 2

@@ -119,7 +119,7 @@ def test_the_table_of_all_test_pairs_counts_all_of_them(smoke, data, tmp_path, m
     assert text["Replay of the log"] == "100.0"
     assert text["Test pairs: solved at the start"] == text["Zero action"] == f"{100 * np.mean(locked['trivial']):.1f}"
     assert f"{smoke.mine.test_goals} test pairs" in table.caption
-    assert smoke.mine.test_goals > smoke.evaluate.episodes
+    assert smoke.mine.test_goals > smoke.evaluate.designs["main"].pairs
     with pytest.raises(UserError, match=r"cube/test\.json: no such file"):
         floors.run(smoke, ("cube",))
 

@@ -19,6 +19,7 @@ from conftest import ROOT
 from tdjepa.base.artefacts import write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
+from tdjepa.config.records.planning import Design
 from tdjepa.config.slices import TrainSlice, diagnose_slice, evaluate_slice, slice_json, train_slice
 from tdjepa.envs.base import make
 from tdjepa.mining import manifest
@@ -52,9 +53,12 @@ def test_rows_have_the_columns_of_the_design_first(smoke, data, trained, tmp_pat
     written = pd.read_parquet(tmp_path / "r.parquet")
     pd.testing.assert_frame_equal(written, table)
     assert table.success.dtype == table.trivial.dtype == bool
-    cells = table.groupby(["cost", "epoch"]).size()
-    n = smoke.evaluate.episodes
+    cells = table[table.design == "main"].groupby(["cost", "epoch"]).size()
+    n = smoke.evaluate.designs["main"].pairs
     assert cells.to_dict() == {("d_psi", 1): n, ("d_psi", 2): 2 * n, ("l2", 2): 2 * n, ("blend", 2): 2 * n}
+    theirs = smoke.evaluate.designs["protocol"]
+    cells = table[table.design == "protocol"].groupby(["cost", "epoch"]).size()
+    assert cells.to_dict() == {(cost, 2): theirs.plan_seeds * theirs.pairs for cost in ("d_psi", "l2", "blend")}
     card = json.loads((tmp_path / "r.card.json").read_text())
     assert "16 px" in card["success_criterion"]
     assert card["code"] == table.code[0] == evaluation.version("two_room")
@@ -67,10 +71,13 @@ def test_rows_have_the_columns_of_the_design_first(smoke, data, trained, tmp_pat
     assert set(card["inputs"]) == {"episodes", "manifest", "epoch_1", "epoch_2"}
 
 
+TWO_PAIRS = {"main": Design(pairs=2, plan_seeds=1)}
+
+
 def test_an_episode_does_not_depend_on_which_others_are_evaluated(smoke, data, trained, tmp_path):
     every = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
-    few = evaluate(smoke, data, trained, tmp_path / "b.parquet", method="lewm", episodes=2, plan_seeds=(7,))
-    key = ["cost", "epoch", "plan_seed", "episode", "start"]
+    few = evaluate(smoke, data, trained, tmp_path / "b.parquet", method="lewm", designs=TWO_PAIRS, plan_seeds=(7,))
+    key = ["design", "cost", "epoch", "plan_seed", "episode", "start"]
     both = few.merge(every, on=key, suffixes=("", "_every"))
     assert len(both) == len(few[few["epoch"] == 2]) == 2  # the curve of epoch 1 has the first plan seed of each
     for column in ("success", "steps", "final_distance"):
@@ -167,12 +174,12 @@ def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, t
     sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
     table = evaluate(smoke, data, trained, tmp_path / "s.parquet", sweep="blend", sweeps={"blend": sweep})
     found = table.groupby(["cost", "alpha", "history"]).size()
-    n = smoke.evaluate.episodes
+    n = smoke.evaluate.designs["main"].pairs
     expected = {("blend", 0.0, 1): n, ("blend", 1.0, 1): n, ("d_psi", 0.1, 3): n, ("l2", 0.1, 3): n}
     assert found.to_dict() == expected
     assert (table.setting == "blend").all()
     main = evaluate(smoke, data, trained, tmp_path / "m.parquet")
-    both = table[table.cost == "blend"].merge(main[main.epoch == 2], on=["plan_seed", "episode", "start"])
+    both = table[table.cost == "blend"].merge(main[main.epoch == 2], on=["design", "plan_seed", "episode", "start"])
     for alpha, cost in ((0.0, "d_psi"), (1.0, "l2")):  # the ends of the blend are the two costs, to the last bit
         same = both[(both.alpha_x == alpha) & (both.cost_y == cost)]
         assert len(same) == n
@@ -180,15 +187,15 @@ def test_a_sweep_is_only_data_and_is_never_taken_for_the_protocol(smoke, data, t
     judged = rows.read([tmp_path / "s.parquet", tmp_path / "m.parquet"])
     assert judged.groupby("setting").size().to_dict() == {"blend": len(table), "main": len(main)}
     cells = judged.groupby(rows.CELL).setting.nunique()
-    assert len(cells) == len(expected) + main.groupby(["cost", "epoch"]).ngroups
+    assert len(cells) == len(expected) + main.groupby(["design", "cost", "epoch"]).ngroups
     assert (cells == 1).all()  # no cell mixes the two
 
 
 @pytest.mark.parametrize("solver", ["mppi", "gradient"])
 def test_the_librarys_other_solvers_plan_too(smoke, data, trained, tmp_path, solver):
     cells = {"x": {"solver": solver, "refinements": 2, "cost": "d_psi", "candidates": 8, "elites": 4}}
-    sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells})
-    change = {"sweep": "blend", "sweeps": {"blend": sweep}, "episodes": 2}
+    sweep = smoke.evaluate.sweeps["blend"].model_copy(update={"cells": cells, "pairs": 2})
+    change = {"sweep": "blend", "sweeps": {"blend": sweep}}
     for name in ("a", "b"):
         table = evaluate(smoke, data, trained, tmp_path / name / "r.parquet", **change)
     assert (table.solver == solver).all()
@@ -311,15 +318,21 @@ def test_a_cost_that_cannot_be_given_is_refused(smoke, data, trained, tmp_path, 
     refused(smoke, data, trained, tmp_path, match, method, cfg=cfg)
 
 
-def test_a_method_may_take_fewer_plan_seeds_and_is_not_trained_again_for_it(smoke, data, trained, tmp_path):
-    few = smoke.methods["lewm"].model_copy(update={"plan_seeds": 1})
+def test_a_design_decides_how_much_is_planned_and_nothing_else(smoke, data, trained, tmp_path):
+    """The pairs and plan seeds that two designs share come out alike, and no training is made again for one of them."""
+    found = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
+    key = ["plan_seed", "episode", "start", "epoch"]
+    main, theirs = (found[found.design == name].set_index(key).sort_index() for name in ("main", "protocol"))
+    shared = main.index.intersection(theirs.index)
+    assert len(shared) == 2 * smoke.evaluate.designs["protocol"].pairs
+    pd.testing.assert_frame_equal(main.loc[shared].drop(columns="design"), theirs.loc[shared].drop(columns="design"))
+    few = smoke.methods["lewm"].model_copy(update={"train_seeds": 1})
     p = smoke.model_copy(update={"methods": {**smoke.methods, "lewm": few}})
     assert train_slice(p, "two_room", "lewm", 3072) == train_slice(smoke, "two_room", "lewm", 3072)
-    every = evaluate(smoke, data, trained, tmp_path / "a.parquet", method="lewm")
-    first = every[every["plan_seed"] == smoke.evaluate.plan_seeds[0]].reset_index(drop=True)
-    table = evaluate(p, data, trained, tmp_path / "b.parquet", method="lewm")
-    pd.testing.assert_frame_equal(table.drop(columns="params"), first.drop(columns="params"))
-    assert evaluate_slice(p, "two_room", "tdjepa", 3072).cells[0].plan_seeds == smoke.evaluate.plan_seeds
+    later = evaluate_slice(smoke, "two_room", "lewm", smoke.train_seeds[1])
+    assert {cell.design for cell in later.cells} == {"main"}
+    alone = smoke.evaluate.model_copy(update={"designs": {"main": smoke.evaluate.designs["main"]}})
+    assert evaluate_slice(smoke.model_copy(update={"evaluate": alone}), "two_room", "lewm", 3073) == later
 
 
 def test_three_history_frames_plan_too(smoke, data, trained, tmp_path):

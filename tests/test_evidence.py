@@ -107,7 +107,20 @@ def test_coverage_of_a_difference_between_two_methods():
         for method in ("tdjepa", "lewm"):
             logit = 1 + 0.6 * rng.normal(size=(3, 1, 1)) + episodes
             success = (rng.random((3, 3, 50)) < 1 / (1 + np.exp(-logit))).astype(float)
-            rest = ("main", 0, 0, 0, -1.0, "", np.arange(3), np.arange(3), np.arange(50), np.zeros(50, bool), success)
+            rest = (
+                "main",
+                "main",
+                0,
+                0,
+                0,
+                -1.0,
+                "",
+                np.arange(3),
+                np.arange(3),
+                np.arange(50),
+                np.zeros(50, bool),
+                success,
+            )
             cells.append(summary.Cell("two_room", method, "icem", "l2", 1.0, 2, *rest))
         found = paired.contrast([(1, cells[0]), (-1, cells[1])])
         low, high, _ = paired.contrast_interval(found, resampled, 0.95)
@@ -229,15 +242,6 @@ def test_paired_t_is_scipys_over_plan_seed_means_or_none():
     assert t_test(pair_of(a, b)) == pytest.approx((expected.statistic, expected.pvalue))
     assert t_test(pair_of(np.ones((1, 4, 5)), np.zeros((1, 4, 5)))) == (None, None)
     assert t_test(pair_of(random_outcomes(1, (2, 1, 9)), random_outcomes(2, (2, 1, 9)))) == (None, None)
-
-
-def test_mcnemar_known_answer():
-    a, b = (np.array([x] * 9 + [1 - x] + [1] * 20 + [0] * 5, float).reshape(1, 1, -1) for x in (1, 0))
-    assert paired.mcnemar(a, b) == pytest.approx(2 * (1 + 10) / 2**10)
-    assert paired.mcnemar(a, a) == 1
-    # a floor pairs with every checkpoint
-    cells = summary.cells(rows_of(outcomes(np.ones((3, 2, 4))), outcomes(np.zeros((1, 2, 4)), "random")))
-    assert paired.mcnemar(*paired.matched(*reversed(cells))) == pytest.approx(2 * 0.5**24)
 
 
 def all_flips(by_episode):

@@ -78,7 +78,7 @@ def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
             assert set(p.methods[leaky].costs) <= set(p.methods[honest].costs)
             cells = evaluate_slice(p, env, leaky, 3072)
             assert {cell.epoch for cell in cells.cells} == {p.train.epochs}
-            assert cells.evaluate == evaluate_slice(p, env, honest, 3072).evaluate
+            assert cells.evaluate == evaluate_slice(p, env, honest, p.train_seeds[1]).evaluate
 
 
 def test_the_name_says_whether_it_leaks(raw):
@@ -127,29 +127,23 @@ def judged(tmp_path_factory):
 
 
 def test_the_table_holds_the_paired_differences(judged):
-    success, stats, _, found = judged
+    success, _, _, found = judged
     body = extra_tables.split_leak(found).body
     methods = ["LeWM, ℓ₂", "TD-JEPA, d_ψ", "TD-JEPA, ℓ₂"]
     assert [row[:2] for row in body] == [[env, method] for env in ("Two-Room", "Push-T") for method in methods]
     assert all(row[2:4] == ["not run", "not run"] for row in body[3:])
-    family = [c for c in stats["comparisons"] if c["family"] == "leak"]
-    p_values = [c["p_permutation"] for c in family]
     for row, (method, cost) in zip(body[:3], [("lewm", "l2"), ("tdjepa", "d_psi"), ("tdjepa", "l2")], strict=True):
         honest, leaky = success[method, cost], success[method + "_leaky", cost]
         gain = 100 * (leaky.mean() - honest.mean())
         assert [text.split(" ")[0] for text in row[2:4]] == [f"{100 * s.mean():.1f}" for s in (honest, leaky)]
         assert float(row[4].split(" ")[0].replace("−", "-")) == pytest.approx(gain, abs=0.05)
         c = found.comparison(*(found.cell("two_room", m, cost) for m in (method + "_leaky", method)))
-        corrected = dict(zip(p_values, paired.holm(p_values), strict=True))[c["p_permutation"]]
-        assert c["p_holm"] == pytest.approx(corrected, rel=1e-5)
         assert row[4].cells == (c["a"], c["b"])
-    assert len(family) == 3
 
 
 def test_leaky_trainings_change_nothing_of_the_honest_comparisons(judged):
     _, stats, without, found = judged
     assert [c for c in stats["comparisons"] if "leaky" not in c["a"] + c["b"]] == without["comparisons"]
-    assert {c["family"] for c in stats["comparisons"] if "leaky" in c["a"] + c["b"]} == {"leak", "leaky"}
     for table in (tables.main, extra_tables.floors, extra_tables.training_seeds):
         assert "leaky" not in table(found).to_markdown()
     lines = [line for line in markdown(found).splitlines() if "leaky" in line]

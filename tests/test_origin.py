@@ -75,7 +75,8 @@ def test_one_training_has_its_recipes_and_its_cell(raw):
     assert leaves["cell.planner.candidates"] == (40, "protocol push_t (scale desk)")
     assert leaves["cell.planner.horizon"] == (5, "base")
     assert leaves["cell.cost"] == ("l2", "protocol push_t (base)")
-    assert leaves["cell.plan_seeds"] == ((20260714,), "like tdjepa_continued (scale desk)")
+    assert leaves["cell.plan_seeds"] == ((20260714,), "scale desk")
+    assert leaves["cell.pairs"] == (200, "scale desk")
     assert "train.steps_per_epoch * step_factor" not in leaves
     lewm = found(origin.of_training(raw, "two_room", "lewm", "desk"))
     assert lewm["train.steps_per_epoch * step_factor"] == (120, "computed")
@@ -105,13 +106,13 @@ def test_the_values_of_a_training_are_those_of_its_slices(raw, scale):
 
 
 def test_the_difference_of_two_scales(raw):
-    quick = {"train_seeds": [3072], "evaluate": {"episodes": 40}, "recipes": {"lewm": None}}
+    quick = {"train_seeds": [3072], "evaluate": {"designs": {"main": {"pairs": 40}}}, "recipes": {"lewm": None}}
     raw["scales"]["quick"] = {"like": "desk", **quick}
     assert origin.difference(raw, "desk", "quick") == [
-        ("train_seeds", ([3072, 3073, 3074], [3072]), ("base", "scale quick")),
+        ("train_seeds", ([3072, 3073, 3074, 3075, 3076], [3072]), ("scale desk", "scale quick")),
         ("recipes.lewm.when.method", ("lewm", None), ("scale desk", "")),
         ("recipes.lewm.train.step_factor", (2.5, None), ("scale desk", "")),
-        ("evaluate.episodes", (50, 40), ("base", "scale quick")),
+        ("evaluate.designs.main.pairs", (200, 40), ("scale desk", "scale quick")),
     ]
     assert origin.difference(raw, "desk", "desk") == []
 

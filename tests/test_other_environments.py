@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tdjepa.config import runs
+from tdjepa.config.records.planning import Design
 from tdjepa.config.slices import collect_slice, evaluate_slice, mine_slice, train_slice
 from tdjepa.envs import gl
 from tdjepa.envs.base import make
@@ -27,7 +28,8 @@ SEED = 3072
 def place(request, smoke, tmp_path_factory):
     """An environment's smoke data, collected and mined. -> its parameters, name, files, and a folder for trainings"""
     env, folder = request.param, tmp_path_factory.mktemp(request.param)
-    few = smoke.evaluate.model_copy(update={"episodes": 2, "plan_seeds": (7,), "curve_epochs": (), "budget": 30})
+    designs = {"main": Design(pairs=2, plan_seeds=1)}
+    few = smoke.evaluate.model_copy(update={"designs": designs, "plan_seeds": (7,), "curve_epochs": (), "budget": 30})
     two_steps = smoke.train.model_copy(update={"steps_per_epoch": 1})
     p = smoke.model_copy(update={"envs": (env,), "train": two_steps, "evaluate": few})
     episodes, mined = folder / "episodes.h5", folder / "mined"

@@ -138,7 +138,15 @@ BAD = [
     (("evaluate", "sweeps", "gates", "methods"), ["lewm"], "evaluate.sweeps.gates", "hard_gate needs head mrn or"),
     (("evaluate", "sweeps", "gates", "envs"), ["two_room"], "evaluate.sweeps.gates", "geometry, which two_room lacks"),
     (("methods", "tdjepa", "costs"), ["hard_gate"], "methods.tdjepa.costs", "hard_gate needs contact geometry"),
-    (("evaluate", "episodes"), 201, "evaluate.episodes", "200 goals"),
+    (("evaluate", "designs", "main", "pairs"), 201, "evaluate.designs.main.pairs: 201", "test manifest's 200 goals"),
+    (("evaluate", "designs", "main", "plan_seeds"), 99, "main.plan_seeds: 99", "exceeds the 10 of evaluate.plan_seeds"),
+    (("evaluate", "designs", "third"), {}, "evaluate.designs.third", "no such key"),
+    (
+        ("evaluate", "sweeps", "budget", "pairs"),
+        51,
+        "evaluate.sweeps.budget.pairs: 51",
+        "validation manifest's 50 goals",
+    ),
     (("methods", "tdjepa", "window"), 5, "methods.tdjepa.window", "too short"),
     (("methods", "lewm", "costs"), ["d_psi"], "methods.lewm.costs", "d_psi needs head mrn or symmetric, but head is"),
     (("methods", "lewm", "costs"), ["rc_aux"], "methods.lewm.costs", "rc_aux needs head budget_reachability"),
@@ -149,7 +157,6 @@ BAD = [
     (("methods", "lewm", "terms", "contrast"), {}, "methods.lewm.terms.contrast", "no such key"),
     (("methods", "rc_aux", "window"), 7, "methods.rc_aux.window", "need 8"),
     ((*RC_AUX, "horizon"), 6, "budget_reachability.horizon: 6", "exceeds model.head.budgets: 5"),
-    (("methods", "lewm", "plan_seeds"), 99, "methods.lewm.plan_seeds: 99", "exceeds the 10 of evaluate.plan_seeds"),
     (("methods", "tdjepa_no_hinge", "continues", "epoch"), 11, "no_hinge.continues", "beyond train.epochs: 10"),
     (("methods", "tdjepa_no_hinge", "continues", "method"), "jepa", "no_hinge.continues", "mean 'tdjepa'?"),
     (("methods", "tdjepa_no_hinge", "continues", "method"), "tdjepa_no_rollout", "no_hinge.continues", "itself"),
@@ -273,3 +280,10 @@ def test_committed_schema_is_the_generated_one(raw):
     jsonschema.validate(raw, committed)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**raw, "trian": {}}, committed)
+
+
+def test_a_training_that_is_continued_must_be_made(raw):
+    for method, trainings in (("tdjepa", 1), ("tdjepa_continued", 2)):
+        raw["methods"][method]["train_seeds"] = trainings
+    with pytest.raises(UserError, match="tdjepa_no_hinge.continues: tdjepa has 1 trainings, but tdjepa_no_hinge has 2"):
+        resolve(raw, "paper")

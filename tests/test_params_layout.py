@@ -51,10 +51,10 @@ def test_the_writer_gives_the_file_back_byte_for_byte(overridden):
     assert overridden().read_text() == TEXT
 
 
-SEEDS = ["-- 20260714", "-- 11"]
+SEEDS = ["-- 3072", "-- 3074", "-- 3075", "-- 3076"]
 CASES = [  # override, lines that differ, the values that differ by scale
     ("train.lr=1.0e-4", ["-lr: 5.0e-5", "+lr: 0.0001"], {"paper": {"train.lr": 1e-4}}),
-    ("scales.desk.evaluate.plan_seeds=[7]", SEEDS, {"desk": {"evaluate.plan_seeds": [7]}}),
+    ("scales.desk.train_seeds=[3073]", SEEDS, {"desk": {"train_seeds": [3073]}}),
     (
         "scales.desk.recipes.push_t.train.lr=0.00001",  # written as 1e-05, which YAML 1.1 reads as text
         [
@@ -71,10 +71,10 @@ CASES = [  # override, lines that differ, the values that differ by scale
     ),
     (
         "~scales.desk.methods.tdjepa_continued",
-        ["-tdjepa_continued: {plan_seeds: 1}      # the ablations are like it: 12 of the 36 evaluations of Push-T"],
+        ["-tdjepa_continued: {train_seeds: 3}     # the ablations are like it"],
         None,
     ),
-    ("+scales.desk.train_seeds=[1]", ["+train_seeds:", "+- 1"], {"desk": {"train_seeds": [1]}}),
+    ("+scales.paper.train_seeds=[1]", ["+train_seeds:", "+- 1"], {"paper": {"train_seeds": [1]}}),
 ]
 
 

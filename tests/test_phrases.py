@@ -38,10 +38,13 @@ def test_a_method_plans_with_one_cost_unless_the_paper_deploys_another(p):
     assert planned["lewm"] == planned["rc_aux_tdj"] == ["l2"] * 4
 
 
+FEWER = "5 training seeds, 1 plan seed, 100 pairs"
+
+
 def test_captions_say_who_has_fewer_seeds_and_whose_runs_the_other_rc_aux_has(p):
     sweep = p.evaluate.sweeps["reacher_protocol"]
-    assert captions.swept_text(p, "reacher_protocol", "Others") == "Others: 1 training seed, 1 plan seed."
-    whole = sweep.model_copy(update={"train_seeds": 3, "plan_seeds": 99})
+    assert captions.swept_text(p, "reacher_protocol", "Others") == f"Others: at most {FEWER}."
+    whole = sweep.model_copy(update={"pairs": p.evaluate.designs["main"].pairs})
     as_many = p.model_copy(update={"evaluate": p.evaluate.model_copy(update={"sweeps": {"all": whole}})})
     assert captions.swept_text(as_many, "all", "Others") == captions.swept_text(p, "no such", "Others") == ""
     authors = p.model_copy(update={"methods_run": (*p.methods_run, "rc_aux")})

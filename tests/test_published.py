@@ -133,7 +133,9 @@ def test_the_paper_scale_is_the_published_protocol():
     p = load(ROOT / "params.yaml", "paper")
     assert list(p.evaluate.plan_seeds) == SOURCE["plan_seeds"]
     assert p.train_seeds[0] == SOURCE["train_seed"]
-    assert p.evaluate.episodes == SOURCE["episodes"]
+    assert list(p.evaluate.designs) == ["main"]  # its first training is the paper's protocol
+    main = p.evaluate.designs["main"]
+    assert (main.pairs, main.plan_seeds, main.trainings) == (SOURCE["episodes"], len(SOURCE["plan_seeds"]), None)
     assert p.train.epochs == SOURCE["epoch"] == SOURCE["protocol"]["epochs"]
     assert {env: q.deployed for env, q in p.evaluate.protocol.items()} == SOURCE["deployed"]
     assert {env: q.refinements for env, q in p.evaluate.protocol.items()} == SOURCE["refinements"]

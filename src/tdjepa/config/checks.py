@@ -15,6 +15,7 @@ def _names(p) -> Iterator[str]:
     """Names that lead nowhere."""
     listed = {"methods_run": p.methods_run, "diagnose.methods": p.diagnose.methods or ()}
     listed |= {f"groups.{name}": methods for name, methods in p.groups.items()}
+    listed |= {f"evaluate.designs.{name}.methods": design.methods or () for name, design in p.evaluate.designs.items()}
     listed |= {f"evaluate.sweeps.{name}.methods": sweep.methods for name, sweep in p.evaluate.sweeps.items()}
     listed |= {f"recipes.{name}.when.method": (r.when.method,) for name, r in p.recipes.items() if r.when.method}
     for key, names in listed.items():
@@ -31,9 +32,16 @@ def _sizes(p) -> Iterator[str]:
     """More asked for than there is."""
     if max(p.evaluate.curve_epochs, default=0) > p.train.epochs:
         yield f"evaluate.curve_epochs: {max(p.evaluate.curve_epochs)} is beyond train.epochs: {p.train.epochs}"
-    goals = p.mine.validation_goals if p.evaluate.manifest == "validation" else p.mine.test_goals
-    if p.evaluate.episodes > goals:
-        yield f"evaluate.episodes: {p.evaluate.episodes} exceeds the manifest's {goals} goals"
+    ev, goals = p.evaluate, {"validation": p.mine.validation_goals, "test": p.mine.test_goals}
+    asked = {f"designs.{name}.pairs": (design.pairs, ev.manifest) for name, design in ev.designs.items()}
+    asked |= {f"sweeps.{name}.pairs": (sweep.pairs, sweep.manifest) for name, sweep in ev.sweeps.items()}
+    for key, (pairs, part) in (asked | {"curve_pairs": (ev.curve_pairs, ev.manifest)}).items():
+        if pairs > goals[part]:
+            yield f"evaluate.{key}: {pairs} exceeds the {part} manifest's {goals[part]} goals"
+    for name, design in ev.designs.items():
+        if design.plan_seeds > len(ev.plan_seeds):
+            found = f"{design.plan_seeds} exceeds the {len(ev.plan_seeds)} of evaluate.plan_seeds"
+            yield f"evaluate.designs.{name}.plan_seeds: {found}"
     shortest = p.collect.min_length
     if shortest <= p.mine.goal_offset:
         yield f"collect.min_length: {shortest} must exceed mine.goal_offset: {p.mine.goal_offset}"
@@ -52,8 +60,6 @@ def _methods(p) -> Iterator[str]:
                 f"rows tell a method by its name only, so it ends with {LEAKY} exactly when all episodes are trained on"
             )
             yield f"methods.{name}.trains_on: {method.trains_on}: {why}; rename the method"
-        if (method.plan_seeds or 0) > (there := len(p.evaluate.plan_seeds)):
-            yield f"methods.{name}.plan_seeds: {method.plan_seeds} exceeds the {there} of evaluate.plan_seeds"
         budget, known = method.terms.budget_reachability, p.model.head.budgets
         if budget and budget.horizon > known:
             yield f"methods.{name}.terms.budget_reachability.horizon: {budget.horizon} exceeds model.head.budgets: {known}"
@@ -82,6 +88,9 @@ def _continued(p) -> Iterator[str]:
             continue
         if source.trains_on != method.trains_on:
             yield f"{key}: {before.method} trains on other episodes (trains_on: {source.trains_on})"
+        of_source, own = (len(p.train_seeds[: m.train_seeds]) for m in (source, method))
+        if of_source < own:
+            yield f"{key}: {before.method} has {of_source} trainings, but {name} has {own} (train_seeds)"
         if before.epoch > p.train.epochs:
             yield f"{key}: epoch {before.epoch} is beyond train.epochs: {p.train.epochs}"
         where = set(method.envs or p.envs) & set(p.envs)

@@ -99,7 +99,8 @@ def _of_training(p: Params, env: str, method: str, shared: dict) -> Iterable[str
     if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
         yield f"recipes: give {env}/{method} another model than {before.method}, which it continues"
     # what the cells of the protocol ("") and of the sweeps depend on: most methods share them, and parsing takes long
-    planned = {"": (known.costs, known.plan_seeds, known.trains_on, known.continues is None)}
+    designs = tuple(runs.designs_of(p, method, seed))
+    planned = {"": (known.costs, designs, known.trains_on, known.continues is None)}
     cost = runs.planned_cost(p, env, method)
     planned |= {name: cost for name, sweep in p.evaluate.sweeps.items() if method in sweep.methods}
     cells: tuple[Cell, ...] = ()

@@ -3,5 +3,8 @@ jobs that import it (base/source_files.py)."""
 
 LEAKY = "_leaky"  # how the name of a method ends that trained on the evaluated episodes too
 MAIN = "main"  # the setting of the published protocol; sweeps have other names
+PROTOCOL = (
+    "protocol"  # the design that is the paper's: its plan seeds and pairs, one training; ours is also called main
+)
 FLOORS = ("random", "zero", "replay")  # policies without a training
 SIMULATOR = "simulator"  # the protocol's planner with the true simulator as its model: a ceiling, on fewer pairs

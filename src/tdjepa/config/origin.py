@@ -119,14 +119,15 @@ def _training(p: Params, found: Mapping[Place, Set], env: str, method: str) -> l
 
 def _cell(p: Params, found: Mapping[Place, Set], env: str, method: str) -> list[Leaf]:
     """The cell of the protocol with the cost that is shown for the method."""
-    known, protocol = p.methods[method], ("evaluate", "protocol", env)
+    protocol, main = ("evaluate", "protocol", env), p.evaluate.designs["main"]
     cost = runs.planned_cost(p, env, method)
     is_deployed = cost == p.evaluate.protocol[env].deployed
     set_at = {
         "epoch": ("train", "epochs"),
         "alpha": ("evaluate", "blend"),
         "cost": (*protocol, "deployed") if is_deployed else ("methods", method, "costs"),
-        "plan_seeds": ("methods", method, "plan_seeds") if known.plan_seeds else ("evaluate", "plan_seeds"),
+        "plan_seeds": ("evaluate", "designs", "main", "plan_seeds"),
+        "pairs": ("evaluate", "designs", "main", "pairs"),
     } | {key: (*protocol, key) for key in ("solver", "refinements", "w")}
 
     def origin(place: Place) -> str:
@@ -138,8 +139,8 @@ def _cell(p: Params, found: Mapping[Place, Set], env: str, method: str) -> list[
         said = _origin(found, at)
         return f"protocol {env} ({said})" if at[:3] == protocol else said
 
-    cell = runs.cell(p, env, {"cost": cost}, runs.plan_seeds_of(p, method))
-    del cell["setting"]
+    cell = runs.cell(p, env, {"cost": cost}, main.plan_seeds, main.pairs)
+    del cell["setting"], cell["design"]
     return _leaves({"cell": cell}, origin)
 
 

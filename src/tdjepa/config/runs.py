@@ -12,6 +12,7 @@ from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
 from tdjepa.config.records.methods import Recipe
 from tdjepa.config.records.model import Train
+from tdjepa.config.records.planning import Design
 
 
 def widened(p: Params, *groups: str, among: Container[str] | None = None) -> Params:
@@ -25,15 +26,23 @@ def methods_in(p: Params, env: str) -> list[str]:
     return [m for m in p.methods_run if env in (p.methods[m].envs or p.envs)]
 
 
-def plan_seeds_of(p: Params, method: str) -> tuple[int, ...]:
-    """The plan seeds of a method, or of the floors, under the protocol; sweeps have their own number."""
-    known = p.methods.get(method)
-    return p.evaluate.plan_seeds[: known.plan_seeds if known else None]
+def train_seeds_of(p: Params, method: str) -> tuple[int, ...]:
+    """The training seeds of a method; all of them for one that the parameters do not know."""
+    return p.train_seeds[: p.methods[method].train_seeds if method in p.methods else None]
 
 
 def trainings(p: Params) -> list[tuple[str, str, int]]:
     """(environment, method, training seed) of every training of the run."""
-    return [(env, m, s) for env in p.envs for m in methods_in(p, env) for s in p.train_seeds]
+    return [(env, m, s) for env in p.envs for m in methods_in(p, env) for s in train_seeds_of(p, m)]
+
+
+def designs_of(p: Params, method: str, seed: int) -> dict[str, Design]:
+    """The designs that a training is evaluated by."""
+    return {
+        name: design
+        for name, design in p.evaluate.designs.items()
+        if method in (design.methods or (method,)) and seed in train_seeds_of(p, method)[: design.trainings]
+    }
 
 
 def is_diagnosed(p: Params, method: str) -> bool:
@@ -90,21 +99,25 @@ def sweeps(p: Params) -> list[tuple[str, str, str, int]]:
         (name, env, method, seed)
         for name, sweep in p.evaluate.sweeps.items()
         for env, method, seed in trainings(p)
-        if env in sweep.envs and method in sweep.methods and seed in p.train_seeds[: sweep.train_seeds]
+        if env in sweep.envs and method in sweep.methods and seed in train_seeds_of(p, method)[: sweep.train_seeds]
     ]
 
 
 def protocol_cells(p: Params, env: str, method: str, seed: int) -> list[dict]:
-    """Every cost of the method at the last epoch with every plan seed; the epoch curves on the first training seed.
+    """Every cost of the method at the last epoch by every design of the training, and the epoch curves.
 
     A leaky training has no curve: it answers one question, what the last epoch gains.
     """
     ev, known = p.evaluate, p.methods[method]
-    cells = [cell(p, env, {"cost": cost}, plan_seeds_of(p, method)) for cost in known.costs]
-    if seed == p.train_seeds[0] and known.trains_on == "train":
+    cells = [
+        cell(p, env, {"cost": cost, "design": name}, design.plan_seeds, design.pairs)
+        for name, design in designs_of(p, method, seed).items()
+        for cost in known.costs
+    ]
+    if seed in train_seeds_of(p, method)[: ev.curve_trainings] and known.trains_on == "train":
         curves = itertools.product(curve_costs(p, env, method), ev.curve_epochs)
         earlier = [{"cost": cost, "epoch": epoch} for cost, epoch in curves if epoch != p.train.epochs]
-        cells += [cell(p, env, overlay, ev.plan_seeds[:1]) for overlay in earlier]
+        cells += [cell(p, env, overlay, 1, ev.curve_pairs) for overlay in earlier]
     return cells
 
 
@@ -134,18 +147,20 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
         for values in itertools.product(*choices):
             overlaid = usual | dict(zip(overlay, values, strict=True))
-            cells.append(cell(p, env, overlaid, p.evaluate.plan_seeds[: sweep.plan_seeds]))
+            cells.append(cell(p, env, overlaid, sweep.plan_seeds, sweep.pairs))
     return cells
 
 
-def cell(p: Params, env: str, overlay: Mapping, plan_seeds: tuple[int, ...]) -> dict:
-    """The protocol of an environment with some keys changed; keys of the planner and the costs may stand beside the others."""
+def cell(p: Params, env: str, overlay: Mapping, plan_seeds: int, pairs: int) -> dict:
+    """The protocol of an environment with some keys changed, for the first so many plan seeds and pairs; keys of the planner
+    and the costs may stand beside the others."""
     ev, protocol = p.evaluate, p.evaluate.protocol[env]
     parts = {
         "planner": {**ev.planner.model_dump(mode="json"), **protocol.planner},
         "costs": ev.costs.model_dump(mode="json"),
     }
-    cell = {"setting": MAIN, "epoch": p.train.epochs, "alpha": ev.blend, "plan_seeds": plan_seeds}
+    cell = {"design": MAIN, "setting": MAIN, "epoch": p.train.epochs, "alpha": ev.blend}
+    cell |= {"plan_seeds": ev.plan_seeds[:plan_seeds], "pairs": pairs}
     cell |= {"solver": protocol.solver, "refinements": protocol.refinements, "w": protocol.w}
     for key, value in overlay.items():
         next((part for part in parts.values() if key in part), cell)[key] = value

@@ -119,8 +119,8 @@ def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
     # counted here, because what is in a slice makes its job run again
     steps = {"steps_per_epoch": runs.steps_per_epoch(train), "step_factor": 1.0}
     data = _of(p, env, method, seed) | {
-        # neither `envs` nor `plan_seeds` is a reason to train again
-        "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "plan_seeds": None, "terms": terms},
+        # neither `envs` nor `train_seeds` is a reason to train again
+        "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "train_seeds": None, "terms": terms},
         "frameskip": p.mine.frameskip,
         "model": model,
         "train": train.model_dump(mode="json") | steps,
@@ -141,6 +141,8 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
     locked = p.evaluate.locked.get(env) if manifest == p.evaluate.manifest else None
     cut = {"protocol": {env: p.evaluate.protocol[env]}, "sweeps": {}, "manifest": manifest}
     cut["locked"] = {env: locked} if locked else {}
+    if known and (sweep or "protocol" not in runs.designs_of(p, method, seed)):
+        cut["designs"] = {"main": p.evaluate.designs["main"]}
     data = _of(p, env, method, seed) | {
         "label": known.label if known else method,
         "frameskip": p.mine.frameskip,
@@ -166,10 +168,10 @@ def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
     pairs = p.diagnose.ceiling_pairs.get(env)
     if pairs is None:
         raise UserError(f"diagnose.ceiling_pairs: no entry for {env}; add one to plan there with the true simulator")
-    cell = parse(Cell, runs.cell(p, env, {"cost": "l2", "epoch": 1}, p.evaluate.plan_seeds[:1]), f"params for {env}")
+    pairs = min(pairs, p.evaluate.designs["main"].pairs)
+    cell = parse(Cell, runs.cell(p, env, {"cost": "l2", "epoch": 1}, 1, pairs), f"params for {env}")
     cfg = evaluate_slice(p, env, SIMULATOR, 0)
-    evaluate = cfg.evaluate.model_copy(update={"episodes": min(pairs, cfg.evaluate.episodes), "curve_epochs": ()})
-    return cfg.model_copy(update={"evaluate": evaluate, "cells": (cell,)})
+    return cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"curve_epochs": ()}), "cells": (cell,)})
 
 
 def judge_slice(p: Params) -> Judge:

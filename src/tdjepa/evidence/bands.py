@@ -26,7 +26,7 @@ BAND = 0.99  # of faithful runs are expected in all bands at once
 
 def last_cells(stats: dict) -> list[dict]:
     """The published protocol's cells at each method's last epoch, and the floors."""
-    main = [cell for cell in stats["cells"] if cell["setting"] == MAIN]
+    main = [cell for cell in stats["cells"] if cell["setting"] == cell.get("design", MAIN) == MAIN]
     last = {(c["env"], c["method"]): c["epoch"] for c in sorted(main, key=lambda c: c["epoch"])}
     return [cell for cell in main if cell["epoch"] == last[cell["env"], cell["method"]]]
 

@@ -4,8 +4,16 @@ from tdjepa.config.names import FLOORS, MAIN, SIMULATOR
 
 # Methods without a training: train_seed 0, epoch 0, cost "none"; only the simulator has a solver.
 UNTRAINED = (*FLOORS, SIMULATOR)
-# Columns that tell cells of sweeps apart, with what stands for them where rows do not say:
-PLANNER = {"setting": MAIN, "refinements": 0, "history": 0, "candidates": 0, "alpha": -1.0, "planner": ""}
+# Columns that tell the cells of designs and sweeps apart, with what stands for them where rows do not say:
+PLANNER = {
+    "design": MAIN,
+    "setting": MAIN,
+    "refinements": 0,
+    "history": 0,
+    "candidates": 0,
+    "alpha": -1.0,
+    "planner": "",
+}
 CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
 # Held-out pairs by the goal's distance from the episode's end, as in the paper's Table 6:
 SPLITS = ("all", "far", "near")

@@ -15,9 +15,9 @@ STRATA = ("all", "close", "far")
 
 
 def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the published protocol at each method's last epoch."""
+    """The rows of the published protocol at each method's last epoch, by the main design."""
     rows = with_planner(rows)
-    rows = rows[(rows["setting"] == MAIN) & ~rows["method"].isin(UNTRAINED)]
+    rows = rows[(rows["setting"] == MAIN) & (rows["design"] == MAIN) & ~rows["method"].isin(UNTRAINED)]
     return rows[rows["epoch"] == rows.groupby(["env", "method"])["epoch"].transform("max")]
 
 

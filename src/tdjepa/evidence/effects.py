@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import special
 
 from tdjepa.base.streams import stream
+from tdjepa.config.names import MAIN, PROTOCOL
 from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
 from tdjepa.evidence.bootstrap import draw
 from tdjepa.evidence.columns import UNTRAINED, with_planner
@@ -65,8 +66,8 @@ class Evidence:
             self.cells[value] = summary.cells(rows, value) if len(rows) else []
         return self.cells[value]
 
-    def cell(self, env: str, wanted: Mapping) -> Cell | None:
-        wanted = dict(wanted)
+    def cell(self, env: str, wanted: Mapping, design: str = MAIN) -> Cell | None:
+        wanted = {"design": design, **wanted}
         cells = {cell.id: cell for cell in self.of_value(wanted.pop("value", "success"))}
         found = select([{**vars(cell), "id": name} for name, cell in cells.items()], env, **wanted)
         return cells[found["id"]] if found else None
@@ -83,22 +84,28 @@ class Evidence:
 def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed: int) -> tuple | None:
     """(paper's, ours) for a weighted sum [[coefficient, cell], ...] in percentage points; None when a cell is missing.
     A cell may be of another environment (`env`): their plan seeds and pairs are drawn apart."""
+    parts = _parts(evidence, env, terms, MAIN)
+    whole = [paired.contrast(of_part, mask) for of_part, mask in parts or []]
+    if not whole or any(c is None for c in whole):
+        return None
+    published = _parts(evidence, env, terms, PROTOCOL) or parts  # without rows of its own, main's first training
+    first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], mask) for of_part, mask in published]
+    papers = None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level)
+    simple = len(whole) == 1 and len(terms) == 2 and sum(c for c, _ in terms) == 0
+    return papers, _resampled(whole, evidence, with_p=simple)
+
+
+def _parts(evidence: Evidence, env: str, terms: Sequence[Sequence], design: str) -> list[tuple] | None:
+    """The cells of a weighted sum by environment and stratum, each with its mask of pairs; None when the design lacks one."""
     by_stratum: dict[tuple, list] = {}
     for coefficient, wanted in terms:
         wanted = dict(wanted)
         where = (wanted.pop("env", env), wanted.pop("starts", None))
-        cell = evidence.cell(where[0], wanted)
+        cell = evidence.cell(where[0], wanted, design)
         if cell is None:
             return None
         by_stratum.setdefault(where, []).append((coefficient, cell))
-    parts = [(of_part, evidence.stratum(*where)) for where, of_part in by_stratum.items()]
-    whole = [paired.contrast(of_part, mask) for of_part, mask in parts]
-    if any(c is None for c in whole):
-        return None
-    first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], mask) for of_part, mask in parts]
-    papers = None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level)
-    simple = len(whole) == 1 and len(terms) == 2 and sum(c for c, _ in terms) == 0
-    return papers, _resampled(whole, evidence, with_p=simple)
+    return [(of_part, evidence.stratum(*where)) for where, of_part in by_stratum.items()]
 
 
 def _one_seed(cell: Cell, seed: int) -> Cell:

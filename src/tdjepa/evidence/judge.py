@@ -1,9 +1,4 @@
-"""`tdjepa judge`: evaluation rows in, statistics out (stats.json, cells.csv, and metrics.json for `dvc metrics`).
-
-Holm's correction counts the questions that are asked together, not the cells that happen to lie in a file: two methods, two
-plan costs of one method, a method against a floor, and so on (`family`), in each environment by itself. So neither an epoch
-curve nor a leaky training costs the main comparison power.
-"""
+"""`tdjepa judge`: evaluation rows in, statistics out (stats.json, cells.csv, and metrics.json for `dvc metrics`)."""
 
 import io
 import itertools
@@ -15,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from tdjepa.base.artefacts import write_text
-from tdjepa.config.names import LEAKY, MAIN, SIMULATOR
+from tdjepa.config.names import MAIN
 from tdjepa.config.records.evidence import Judge
 from tdjepa.evidence import alignment, bootstrap, contact, guard, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
@@ -23,7 +18,16 @@ from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
     *("id", "env", "method", "solver", "cost", "w", "epoch", "mean", "std", "low", "high", "interval"),
-    *("mean_nontrivial", "excess_over_random", "std_train_seeds", "setting", "refinements", "history", "candidates"),
+    *(
+        "mean_nontrivial",
+        "excess_over_random",
+        "std_train_seeds",
+        "design",
+        "setting",
+        "refinements",
+        "history",
+        "candidates",
+    ),
     *("alpha", "n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows", "n_missing"),
 ]
 DIGITS = 6  # significant ones, so that a small p stays a small p
@@ -46,7 +50,7 @@ def metrics(stats: dict) -> dict:
     """Mean success of the protocol's cells after the last epoch, by environment, method and cost."""
     found: dict = {}
     for cell in sorted(stats["cells"], key=lambda cell: cell["epoch"]):  # so the last epoch stays
-        if cell["setting"] == MAIN:
+        if cell["setting"] == cell["design"] == MAIN:
             found.setdefault(cell["env"], {}).setdefault(cell["method"], {})[cell["cost"]] = cell["mean"]
     return found
 
@@ -79,36 +83,12 @@ def _describe(cell: Cell, floor: float | None, resampled: paired.Resampled, leve
 
 
 def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: float) -> list[dict]:
+    """Of every two cells of an environment and a design, without those of two different sweeps."""
     out = []
-    for _, of_env in itertools.groupby(cells, key=lambda cell: cell.env):
-        of_env = list(of_env)
-        last = {cell.method: max(c.epoch for c in of_env if c.method == cell.method) for cell in of_env}
-        families: dict[str, list[dict]] = {}
-        for a, b in itertools.combinations(of_env, 2):
-            if a.setting != b.setting and MAIN not in (a.setting, b.setting):
-                continue  # two different sweeps
-            if found := paired.compare(a, b, resampled, level):
-                families.setdefault(family(a, b, last), []).append(found)
-        for name, found in families.items():
-            corrected = paired.holm([comparison["p_permutation"] for comparison in found])
-            out += [{**f, "family": name, "p_holm": float(p)} for f, p in zip(found, corrected, strict=True)]
-    return out
-
-
-def family(a: Cell, b: Cell, last: dict[str, int]) -> str:
-    """What kind of question a against b is; `last` is the last epoch of each method."""
-    if SIMULATOR in (a.method, b.method):
-        return "ceiling"
-    if any(cell.method.endswith(LEAKY) for cell in (a, b)):
-        twins = a.method != b.method and a.method.removesuffix(LEAKY) == b.method.removesuffix(LEAKY)
-        return "leak" if twins and a.cost == b.cost and a.epoch == b.epoch else "leaky"
-    if any(cell.setting != MAIN for cell in (a, b)):
-        return "sweeps"
-    if any(cell.trained and cell.epoch < last[cell.method] for cell in (a, b)):
-        return "epochs"
-    if not (a.trained and b.trained):
-        return "floors"
-    return "costs" if a.method == b.method else "methods"
+    for a, b in itertools.combinations(cells, 2):
+        if (a.env, a.design) == (b.env, b.design) and (a.setting == b.setting or MAIN in (a.setting, b.setting)):
+            out.append(paired.compare(a, b, resampled, level))
+    return list(filter(None, out))
 
 
 def rounded(value):

@@ -4,9 +4,9 @@ Plan seeds and pairs are resampled together. Trainings are the same only for cel
 apart even under equal seed numbers, but a leaky training is paired with the honest one of its seed, and a floor, which has
 no training, with all checkpoints (docs/statistics.md says why).
 
-Three tests with different assumptions, because none is right alone: the paired t over plan seeds takes checkpoints and
-episodes as given; McNemar counts every paired outcome as independent, so its p is too small; the permutation test flips
-whole episodes, which is right for the checkpoints at hand. Only the interval covers new training seeds.
+Two tests with different assumptions stand beside the interval: the paired t over plan seeds takes checkpoints and episodes
+as given; the permutation test flips whole episodes, which is right for the checkpoints at hand. Only the interval covers new
+training seeds, so it decides.
 """
 
 import functools
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
 from tdjepa.config.names import LEAKY
 from tdjepa.evidence.bootstrap import FEW, Draws, levels, percentiles, resampled_means, standard_error, unseen_share
@@ -59,6 +60,11 @@ class Contrast:
 
 def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = None) -> Contrast | None:
     """The weighted sum of cells on what all of them have, perhaps only on `pairs` (E,); None when nothing is shared."""
+    if len(designs := sorted({cell.design for _, cell in terms})) > 1:
+        named = ", ".join(cell.id for _, cell in terms)
+        raise UserError(
+            f"rows of the designs {' and '.join(designs)} in one query ({named}): ask for cells of one design"
+        )
     by_method: dict[str, list[tuple[float, Cell]]] = {}
     for coefficient, cell in terms:
         by_method.setdefault(cell.method.removesuffix(LEAKY), []).append((coefficient, cell))
@@ -155,12 +161,6 @@ def disagreement(a: np.ndarray, b: np.ndarray) -> tuple[int, int, int, int]:
     return tuple(int(np.sum((a == of_a) & (b == of_b))) for of_a, of_b in ((1, 1), (1, 0), (0, 1), (0, 0)))
 
 
-def mcnemar(a: np.ndarray, b: np.ndarray) -> float:
-    """The exact p over paired outcomes (T, P, E); NaN on either side = no pair; 1 when the two never differ."""
-    _, only_a, only_b, _ = disagreement(a, b)
-    return min(1.0, float(2 * special.bdtr(min(only_a, only_b), only_a + only_b, 0.5))) if only_a + only_b else 1.0
-
-
 def permutation(c: Contrast, seed: int) -> float:
     """Two-sided p of a difference when its two sides are exchanged for whole episodes at a time."""
     values = cluster_values(c, weighted=True)
@@ -204,7 +204,7 @@ def matched(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None:
-    """What stats.json says of a against b, without the Holm correction; None when they share nothing."""
+    """What stats.json says of a against b; None when they share nothing."""
     c = contrast([(1, a), (-1, b)])
     if c is None:
         return None
@@ -215,7 +215,6 @@ def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None
         env=a.env, a=a.id, b=b.id, difference=100 * c.estimate, low=low, high=high, interval=kind, t=t, p_t=p_t
     )
     return found | {
-        "p_mcnemar": None if outcomes is None else mcnemar(*outcomes),
         "p_permutation": permutation(c, resampled.draws.seed),
         "outcomes": None if outcomes is None else list(disagreement(*outcomes)),
         "n_plan_seeds": len(c.plan_seeds),

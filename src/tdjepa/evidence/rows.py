@@ -40,10 +40,10 @@ def read(paths: Sequence[str | Path]) -> pd.DataFrame:
     _refuse_mixed(rows, [], "scale", "rows of several scales cannot be judged together")
     _refuse_mixed(rows, ["env", "setting"], "manifest", "rows of several manifests cannot be averaged")
     main = rows["setting"] == MAIN  # one protocol: its cells need no telling apart, and must not differ
-    for name in list(PLANNER)[1:]:
+    for name in list(PLANNER)[2:]:
         said = rows[main & (rows[name] != PLANNER[name])]
-        _refuse_mixed(said, CELL[:6], name, f"one cell of the setting {MAIN} was planned in several ways")
-        rows.loc[main, name] = rows[main].groupby(CELL[:6])[name].transform("max")
+        _refuse_mixed(said, CELL[:7], name, f"one cell of the setting {MAIN} was planned in several ways")
+        rows.loc[main, name] = rows[main].groupby(CELL[:7])[name].transform("max")
     return rows.drop(columns="file").sort_values(KEY, kind="stable", ignore_index=True)
 
 

@@ -11,10 +11,11 @@ def select(cells: Iterable[Mapping], env: str, method: str, share: float | None 
     """The cell with these values, None when there is none.
 
     Without `epoch` it is the method's last one, or with `share` the earlier one nearest to that share of it. Without
-    `setting` it is the published protocol's cell if one fits, else the first sweep's that does (by name). Only a sweep of
-    alpha must be asked for by its setting: the protocol's cells have an `alpha` too.
+    `design` it is of the main one. Without `setting` it is the published protocol's cell if one fits, else the first sweep's
+    that does (by name). Only a sweep of alpha must be asked for by its setting: the protocol's cells have an `alpha` too.
     """
-    found = [cell for cell in cells if cell["env"] == env and cell["method"] == method]
+    design = wanted.pop("design", MAIN)
+    found = [cell for cell in cells if (cell["env"], cell["method"], cell.get("design", MAIN)) == (env, method, design)]
     if not found or method in UNTRAINED:
         return found[0] if found else None
     last = max(cell["epoch"] for cell in found)

@@ -20,6 +20,7 @@ class Cell:
     cost: str
     w: float
     epoch: int
+    design: str  # "main", or "protocol": the first training with the paper's plan seeds and pairs
     setting: str  # "main" is the published protocol; a sweep's cells are told apart by the three numbers below as well
     refinements: int  # 0 where the rows do not say
     history: int
@@ -36,9 +37,10 @@ class Cell:
     @property
     def id(self) -> str:
         text = f"{self.env}/{self.method}/{self.cost}/{self.solver}/w{self.w:g}/epoch{self.epoch}"
+        text += "" if self.design == MAIN else f"/{self.design}"
         if self.setting == MAIN:
             return text
-        said = [name for name in list(PLANNER)[1:-1] if getattr(self, name) != PLANNER[name]]
+        said = [name for name in list(PLANNER)[2:-1] if getattr(self, name) != PLANNER[name]]
         text += f"/{self.setting}" + "".join(f"/{name}{getattr(self, name):g}" for name in said)
         return f"{text}/{self.variant}" if self.variant else text
 
@@ -64,7 +66,7 @@ def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:
             )
             e = pair_index.get_indexer(pd.MultiIndex.from_frame(of_cell[["episode", "start"]]))
             success[t, p, e] = of_cell[value]
-            key = (*key[:4], float(key[4]), int(key[5]), key[6], *map(int, key[7:10]), float(key[10]), key[11])
+            key = (*key[:4], float(key[4]), int(key[5]), *key[6:8], *map(int, key[8:11]), float(key[11]), key[12])
             axes = (train_seeds, plan_seeds, pairs["episode"].to_numpy(), pairs["trivial"].to_numpy(bool))
             out.append(Cell(*key, *axes, success))
     alike = Counter(cell.id for cell in out)

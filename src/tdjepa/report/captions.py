@@ -13,16 +13,19 @@ from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence import published
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import COSTS, ENVS, SOLVERS, method_label
-from tdjepa.report.phrases import count, count_range, plan_seeds_text
+from tdjepa.report.phrases import count, count_range, design_text, trainings_text
 from tdjepa.report.table import RULE, Table
 
 
 def seeds_text(params: Params, cells: Sequence[Mapping] = ()) -> str:
-    """Scale and numbers of seeds, for every success rate: of the run, or of these cells where sweeps take fewer."""
-    planned = {"train": len(params.train_seeds), "plan": len(params.evaluate.plan_seeds)}
-    found = {kind: sorted({cell[f"n_{kind}_seeds"] for cell in cells} or {n}) for kind, n in planned.items()}
-    train, plan = count_range(found["train"], "training seed"), count_range(found["plan"], "plan seed")
-    return texts()["phrases"]["seeds"].format(p=params, train=train, plan=plan)
+    """Scale and design, for every success rate: of the run, or of these cells where sweeps take fewer."""
+    design = design_text(params)
+    if cells:
+        nouns = {"n_train_seeds": "training seed", "n_plan_seeds": "plan seed"}
+        found = [count_range(sorted({cell[key] for cell in cells}), noun) for key, noun in nouns.items()]
+        pairs = " or ".join(map(str, sorted({cell["n_episodes"] for cell in cells})))
+        design = ", ".join([*found, f"{pairs} {params.evaluate.manifest} pairs"])
+    return texts()["phrases"]["seeds"].format(p=params, design=design)
 
 
 def key_text(params: Params) -> str:
@@ -39,9 +42,12 @@ def swept_text(params: Params, sweep: str, what: str) -> str:
     planned = params.evaluate.sweeps.get(sweep)
     if planned is None:
         return ""
-    usual = len(params.train_seeds), len(params.evaluate.plan_seeds)
-    train, plan = min(planned.train_seeds, usual[0]), min(planned.plan_seeds, usual[1])
-    return "" if (train, plan) == usual else f"{what}: {count(train, 'training seed')}, {count(plan, 'plan seed')}."
+    main, every = params.evaluate.designs["main"], len(params.train_seeds)
+    train = min(planned.train_seeds or every, every)
+    if (train, planned.plan_seeds, planned.pairs) == (every, main.plan_seeds, main.pairs):
+        return ""
+    seeds = f"{count(train, 'training seed')}, {count(planned.plan_seeds, 'plan seed')}"
+    return f"{what}: {'at most ' * (planned.train_seeds is None)}{seeds}, {planned.pairs} pairs."
 
 
 def protocol_text(found: Inputs, env: str) -> str:
@@ -78,9 +84,9 @@ def caption(found: Inputs, name: str, **more) -> str:
         protocols=" ".join(protocol_text(found, env) for env in p.envs),
         seeds=seeds_text(p),
         key=key_text(p),
-        train_seeds=count(len(p.train_seeds), "training seed"),
-        plan_seeds=count(len(p.evaluate.plan_seeds), "plan seed"),
-        plan_seeds_of_all=plan_seeds_text(p),
+        train_seeds=trainings_text(p),
+        plan_seeds=count(p.evaluate.designs["main"].plan_seeds, "plan seed"),
+        design=design_text(p),
         tdjepa=method_label(p, "tdjepa"),
     )
     try:

@@ -17,8 +17,8 @@ def rank_split(inputs: Inputs) -> Table:
     names = {"all": "all pairs", "far": "far from the end", "near": "near the end"}
     for env in [e for e in ENVS if e == printed["env"] or e in p.envs]:
         for split in SPLITS if env == printed["env"] else SPLITS[:1]:
-            found = [inputs.rank(env, m, cost, split) for m, cost in columns]
-            body.append([ENVS[env], f"{names[split]}, reproduced", *(rank_text(f, len(p.train_seeds)) for f in found)])
+            texts = [rank_text(inputs.rank(env, m, cost, split), len(runs.train_seeds_of(p, m))) for m, cost in columns]
+            body.append([ENVS[env], f"{names[split]}, reproduced", *texts])
             if env == printed["env"]:
                 values = [rank_text((v["mean"], v["std"], 3)) for v in (printed[split]["d_psi"], printed[split]["l2"])]
                 body.append([ENVS[env], f"{names[split]}, published", *values, "–"])
@@ -85,7 +85,7 @@ def rank_epochs(inputs: Inputs) -> Table:
                 found = [inputs.rank(env, m, cost, epoch=epoch) for epoch in epochs]
                 if any(found) or cost in p.methods[m].costs:
                     means = [rho and (rho[0], None, rho[2]) for rho in found]
-                    texts = [rank_text(rho, len(p.train_seeds)) for rho in means]
+                    texts = [rank_text(rho, len(runs.train_seeds_of(p, m))) for rho in means]
                     body.append([ENVS[env], f"{method_label(p, m)}, {COSTS[cost]}", *texts])
         body.append(RULE)
     head = ["Environment", "Method, cost", *(f"epoch {epoch}" for epoch in epochs)]

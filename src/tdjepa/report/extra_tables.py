@@ -56,7 +56,9 @@ def training_seeds(inputs: Inputs) -> Table:
 def _trainings(inputs: Inputs, cell: dict) -> str:
     """The mean of each training (their std / the std over plan seeds)."""
     d, by_seed = inputs.digits, seed_means(cell)
-    texts = [number(by_seed[s], d) if s in by_seed else NOT_RUN for s in inputs.params.train_seeds]
+    texts = [
+        number(by_seed[s], d) if s in by_seed else NOT_RUN for s in runs.train_seeds_of(inputs.params, cell["method"])
+    ]
     spreads = f"{number(cell['std_train_seeds'], d)}/{number(cell['std'], d)}"
     return Traced(f"{' '.join(texts)} ({spreads})", cell["id"])
 

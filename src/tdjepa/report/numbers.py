@@ -15,7 +15,7 @@ from tdjepa.evidence.columns import SPLITS
 from tdjepa.report import recipe_text, summary
 from tdjepa.report.inputs import Inputs, mean
 from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, SOLVERS, UNTRAINED, methods
-from tdjepa.report.phrases import interval_text, number, p_text, rank_text
+from tdjepa.report.phrases import interval_text, number, rank_text, trainings_text
 from tdjepa.report.table import latex
 
 _DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -60,7 +60,7 @@ def _all_methods(inputs: Inputs) -> list[str]:
 
 def _protocol(inputs: Inputs) -> Iterator[Macro]:
     p, source = inputs.params, published.load()
-    made_of = dict(train_seeds=len(p.train_seeds), plan_seeds=len(p.evaluate.plan_seeds), level=100 * p.judge.level)
+    made_of = {"train_seeds": trainings_text(p).rsplit(" ", 2)[0], "level": 100 * p.judge.level}
     made_of["train_share"] = 100 * p.mine.split.train
     named = read_yaml(Path(__file__).with_name("numbers.yaml"))
     values = {name: text.format(p=p, **made_of) for name, text in named.items()} | recipe_text.texts(p)
@@ -142,7 +142,6 @@ def _comparisons(inputs: Inputs, env: str) -> Iterator[Macro]:
         source = f"comparison {found['a']} - {found['b']}" if found else "no rows"
         yield (stem, f"{number(found['difference'], inputs.digits)} points" if found else NOT_RUN, source)
         yield (f"{stem}Interval", interval_text(found, inputs.digits) if found else NOT_RUN, source)
-        yield (f"{stem}P", f"p {p_text(found['p_holm'])}" if found else NOT_RUN, f"{source}, p_holm")
         yield (f"{stem}Reading", reading(found), source)
 
 

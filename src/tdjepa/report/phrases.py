@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from tdjepa.config import runs
 from tdjepa.config.names import MAIN, SIMULATOR
 from tdjepa.config.params import Params
-from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import NOT_RUN
 from tdjepa.report.table import Strong, Traced
@@ -20,9 +19,17 @@ def count_range(numbers: Sequence[int], noun: str) -> str:
     return " or ".join([*map(str, numbers[:-1]), count(numbers[-1], noun)])
 
 
-def plan_seeds_text(params: Params) -> str:
-    """How many plan seeds the methods of the run take under the protocol."""
-    return count_range(sorted({len(runs.plan_seeds_of(params, m)) for m in params.methods_run}), "plan seed")
+def trainings_text(params: Params) -> str:
+    """How many trainings the methods of the run have: 3 or 5 training seeds."""
+    counts = {len(runs.train_seeds_of(params, m)) for m in params.methods_run}
+    return count_range(sorted(counts), "training seed")
+
+
+def design_text(params: Params) -> str:
+    """3 or 5 training seeds, 1 plan seed, 200 test pairs"""
+    main = params.evaluate.designs["main"]
+    seeds = f"{trainings_text(params)}, {count(main.plan_seeds, 'plan seed')}"
+    return f"{seeds}, {main.pairs} {params.evaluate.manifest} pairs"
 
 
 def number(value: float | None, digits: int) -> str:
@@ -61,8 +68,10 @@ def partial(params: Params, cell: dict) -> bool:
         return True
     if cell.get("setting", MAIN) != MAIN or cell["method"] == SIMULATOR:
         return False  # a sweep says itself how many seeds it takes, the simulator's label how many pairs
-    planned = {"n_plan_seeds": len(runs.plan_seeds_of(params, cell["method"])), "n_episodes": params.evaluate.episodes}
-    planned |= {} if cell["method"] in UNTRAINED else {"n_train_seeds": len(params.train_seeds)}
+    design = params.evaluate.designs[cell.get("design", MAIN)]
+    planned = {"n_plan_seeds": design.plan_seeds, "n_episodes": design.pairs}
+    if cell["method"] in params.methods:
+        planned["n_train_seeds"] = len(runs.train_seeds_of(params, cell["method"])[: design.trainings])
     return any(cell[key] < n for key, n in planned.items())
 
 
@@ -70,7 +79,7 @@ def difference_text(inputs: Inputs, comparison: dict | None) -> str:
     if comparison is None:
         return NOT_RUN
     difference, interval = number(comparison["difference"], inputs.digits), interval_text(comparison, inputs.digits)
-    return Traced(f"{difference} {interval}, p {p_text(comparison['p_holm'])}", comparison["a"], comparison["b"])
+    return Traced(f"{difference} {interval}", comparison["a"], comparison["b"])
 
 
 def effect_text(found: dict, digits: int, unit: str = "points") -> str:

@@ -23,7 +23,7 @@ def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, f
     for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
         for cell in inputs.stats["cells"]:
             wanted = (cell["env"], cell["method"], cell["cost"], cell["setting"]) == (env, method, cost, setting)
-            if wanted and (rate := first_run(inputs, cell)) is not None:
+            if wanted and cell.get("design", MAIN) == MAIN and (rate := first_run(inputs, cell)) is not None:
                 points[cell["epoch"]] = (cell["epoch"], rate, cell["n_episodes"])
     return sorted(points.values())
 

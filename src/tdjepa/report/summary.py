@@ -7,7 +7,7 @@ from tdjepa.config.names import SIMULATOR
 from tdjepa.evidence import published
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ALL_COSTS, ENVS, NOT_RUN, UNTRAINED, method_label
-from tdjepa.report.phrases import count, interval_text, number, partial, plan_seeds_text
+from tdjepa.report.phrases import count, design_text, interval_text, number, partial
 from tdjepa.report.table import Table
 
 PLACES = {"tables": "tables", "figures": "figures", "numbers": "numbers.tex"}
@@ -25,8 +25,7 @@ def table(found: Inputs, intervals: bool) -> Table:
     rest = ", ".join(ENVS[env] for env in ENVS if env not in p.envs)
     caption = (
         f"Success in percent{f' [{100 * p.judge.level:g} % interval]' if intervals else ''} (published); scale {p.scale}, "
-        f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}, "
-        f"{p.evaluate.episodes} {p.evaluate.manifest} pairs; † = fewer of them than planned."
+        f"{design_text(p)}; † = fewer of them than planned."
     )
     caption += f" {rest}: {NOT_RUN}." if rest else ""
     return Table("summary", caption, ["Method", "Plan cost", *(ENVS[env] for env in p.envs)], body)

@@ -37,8 +37,9 @@ class Episodes:
         self.cfg, self.data, ev = cfg, Store(episodes), cfg.evaluate
         locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset, sha256_of_input(episodes))
         self.sha256, count = locked["sha256_of_lines"], len(locked["entries"])
-        if count < ev.episodes:
-            raise UserError(f"{manifest_file}: has {count} entries, evaluate.episodes = {ev.episodes}")
+        pairs = max(part.pairs for part in cfg.cells or ev.designs.values())  # floors have no cells
+        if count < pairs:
+            raise UserError(f"{manifest_file}: has {count} entries, but {pairs} pairs are to be evaluated")
         if locked.get("part", ev.manifest) != ev.manifest:
             found = f"is the {locked['part']} manifest"
             raise UserError(f"{manifest_file}: {found}, but evaluate.manifest = {ev.manifest!r}")
@@ -47,7 +48,7 @@ class Episodes:
             found = f"sha256_of_lines is {self.sha256[:12]}…, but evaluate.locked.{cfg.env} is {wanted[:12]}…"
             advice = "evaluate on the locked manifest, or change the lock if the data was meant to change"
             raise UserError(f"{manifest_file}: {found}; {advice}")
-        self.entries = locked["entries"][: ev.episodes]
+        self.entries = locked["entries"][:pairs]
         self.first = self.data.row(self.entries[:, 0], self.entries[:, 1])
         self.starts = self.data.state[self.first]
         self.goals = self.data.state[self.data.row(self.entries[:, 0], self.entries[:, 1] + cfg.goal_offset)]
@@ -81,7 +82,7 @@ def run(
     job = {"params": hash_of(cfg.model_dump(mode="json")), "code": version(cfg.env), "machine": fingerprint()}
     job["inputs"] = {name: sha256_of_input(path) for name, path in inputs.items()}
     journal = Journal(out.with_name(f".{out.name}.journal"), job)
-    todo = [(c, s, k) for c, cell in enumerate(cfg.cells) for s in cell.plan_seeds for k in range(len(locked.entries))]
+    todo = [(c, s, k) for c, cell in enumerate(cfg.cells) for s in cell.plan_seeds for k in range(cell.pairs)]
     title = f"evaluate {cfg.env}/{cfg.method_name}/{cfg.seed}"
     with progress(len(todo), title, "episodes", initial=len(journal.done)) as bar:
         for c, plan_seed, k in todo:
@@ -94,12 +95,12 @@ def run(
     tables, seconds = [], []
     for c, cell in enumerate(cfg.cells):
         for plan_seed in cell.plan_seeds:
-            done = [journal.done[c, plan_seed, k] for k in range(len(locked.entries))]
+            done = [journal.done[c, plan_seed, k] for k in range(cell.pairs)]
             outcome = {name: np.concatenate([o[name] for o in done]) for name in done[0] if name != "plan_seconds"}
             key = {"method": cfg.method_name, "train_seed": cfg.seed, "epoch": cell.epoch, "solver": cell.solver}
             key |= {"cost": cell.cost, "w": cell.w, "plan_seed": plan_seed}
             tables.append(rows(cfg, locked, key, outcome, sha256_of_input(saved[cell.epoch]), cell))
-            for (episode, start), o in zip(locked.entries, done, strict=True):
+            for (episode, start), o in zip(locked.entries[: cell.pairs], done, strict=True):
                 where = {"cell": c, "plan_seed": plan_seed, "episode": episode, "start": start}
                 seconds += [{**where, "plan": i, "seconds": round(t, 6)} for i, t in enumerate(o["plan_seconds"][0])]
     table = write(cfg, tables, inputs, out)
@@ -167,39 +168,42 @@ def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Pat
             actions.reshape(-1, env.action_dim)[: cfg.goal_offset] = np.nan_to_num(logged)
         return actions
 
-    tables = []
-    for name in FLOORS:
-        for plan_seed in ev.plan_seeds:
-            if name == "random" or plan_seed == ev.plan_seeds[0]:  # the others do not depend on the plan seed
-                outcome = locked.play(env, functools.partial(act, name, plan_seed))
-            key = {"method": name, "train_seed": 0, "epoch": 0, "solver": "none", "cost": "none", "w": 1.0}
-            tables.append(rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, ""))
+    tables, floor = [], {"train_seed": 0, "epoch": 0, "solver": "none", "cost": "none", "w": 1.0}
+    for design, size in ev.designs.items():
+        for name in FLOORS:
+            for plan_seed in ev.plan_seeds[: size.plan_seeds]:
+                if name == "random" or plan_seed == ev.plan_seeds[0]:  # the others do not depend on the plan seed
+                    outcome = locked.play(env, functools.partial(act, name, plan_seed), slice(size.pairs))
+                key = {"method": name, **floor, "plan_seed": plan_seed}
+                tables.append(rows(cfg, locked, key, outcome, "", design=design))
     return write(cfg, tables, {"episodes": episodes, "manifest": manifest_file}, out)
 
 
 def rows(
-    cfg: EvaluateSlice, locked: Episodes, key: dict, outcome: dict, checkpoint_sha256: str, cell: Cell | None = None
+    cfg: EvaluateSlice,
+    locked: Episodes,
+    key: dict,
+    outcome: dict,
+    checkpoint_sha256: str,
+    cell: Cell | None = None,
+    design: str = MAIN,
 ) -> pd.DataFrame:
-    """One row per episode, with the column names of the design first, then what tells settings apart; floors have no cell."""
-    setting = {"setting": MAIN, "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
+    """One row per episode of the first pairs: what was evaluated, then what tells settings apart; floors have no cell."""
+    setting = {"design": design, "setting": MAIN, "alpha": np.nan, "refinements": 0, "candidates": 0, "history": 0}
     if cell:
-        setting = {"setting": cell.setting, "alpha": cell.alpha, "refinements": cell.refinements}
+        setting = {"design": cell.design, "setting": cell.setting, "alpha": cell.alpha}
+        setting |= {"refinements": cell.refinements}
         setting |= {"candidates": cell.planner.candidates, "history": cell.planner.history}
-        setting["planner"] = hash_of({**cell.model_dump(mode="json"), "plan_seeds": None})[:16]
-    columns = {
-        "scale": cfg.scale,
-        "env": cfg.env,
-        **key,
-        "episode": locked.entries[:, 0],
-        "start": locked.entries[:, 1],
-    }
+        setting["planner"] = planner_hash(cell)
+    pairs = locked.entries[: len(outcome["success"])]
+    columns = {"scale": cfg.scale, "env": cfg.env, **key, "episode": pairs[:, 0], "start": pairs[:, 1]}
     columns |= {name: outcome[name] for name in ("success", "trivial", "steps")} | setting | {"plans": outcome["plans"]}
     if "least_distance" in outcome:
         columns |= {"start_distance": outcome["start_distance"].round(4), "contact": outcome["least_distance"] < NEAR}
     env = make(cfg.env)
     env.restore(outcome["final"])
     # of the last states to their goals, in tolerances of the task: below 1 is at the goal
-    columns["final_distance"] = env.distance(locked.goals).astype(np.float64).round(4)
+    columns["final_distance"] = env.distance(locked.goals[: len(pairs)]).astype(np.float64).round(4)
     hashes = {
         "manifest": locked.sha256,
         "checkpoint": checkpoint_sha256,
@@ -207,6 +211,11 @@ def rows(
     }
     columns |= {name: found[:16] for name, found in hashes.items()}
     return pd.DataFrame(columns | {"code": version(cfg.env)})
+
+
+def planner_hash(cell: Cell) -> str:
+    """Tells planner settings apart that no column shows; how much is planned with them is no part of them."""
+    return hash_of({**cell.model_dump(mode="json"), "design": None, "plan_seeds": None, "pairs": None})[:16]
 
 
 def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path], out: Path) -> pd.DataFrame:
@@ -220,7 +229,7 @@ def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path
 
 def shown(table: pd.DataFrame, times: Path | None = None) -> str:
     """Success by setting as a small table: what varies between the cells, the rate, the seconds of planning per episode."""
-    names = ["method", "epoch", "solver", "cost", "w", "alpha", "refinements", "candidates", "history"]
+    names = ["design", "method", "epoch", "solver", "cost", "w", "alpha", "refinements", "candidates", "history"]
     names = [name for name in names if name in ("method", "cost") or table[name].nunique() > 1]
     groups = [*names, "planner"] if "planner" in table else names  # settings that no column shows stay apart
     found = table.groupby(groups, sort=False, dropna=False).success.agg(["mean", "size"]).reset_index()

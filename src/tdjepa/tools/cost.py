@@ -107,10 +107,12 @@ def training_flop(p: Params, cfg: TrainSlice) -> float:
 def planning_flop(p: Params, cfg: EvaluateSlice) -> float:
     total, size = 0.0, getattr(p.collect, cfg.env).image_size
     for cell in cfg.cells:
-        plans = len(cell.plan_seeds) * math.ceil(cfg.evaluate.budget / (cell.planner.receding * cfg.frameskip))
+        plans = (
+            cell.pairs * len(cell.plan_seeds) * math.ceil(cfg.evaluate.budget / (cell.planner.receding * cfg.frameskip))
+        )
         candidates = cell.planner.candidates * cell.refinements * plans
         total += candidates * flop_of_a_candidate(p.model, size, cfg.frameskip, cell.planner.horizon)
-    return total * cfg.evaluate.episodes
+    return total
 
 
 def training_step(cfg: TrainSlice, image_size: int, windows: int):

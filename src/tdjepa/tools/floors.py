@@ -29,7 +29,8 @@ def run(p: Params, envs: tuple[str, ...]) -> Table:
         episodes, locked = Path(path("episodes", p.scale, env=env)), Path(path("mined/test.json", p.scale, env=env))
         pairs = len(read_json(locked)["entries"])
         cfg = evaluate_slice(p, env, "floors", 0)
-        cfg = cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"episodes": pairs})})
+        designs = {"main": cfg.evaluate.designs["main"].model_copy(update={"pairs": pairs})}
+        cfg = cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"designs": designs})})
         rows[env] = evaluation.run_floors(cfg, episodes, locked, Path(path("all_floors", p.scale, env=env)))
         cards[env] = read_json(card_path(episodes))
     return table(p, rows, cards)
@@ -59,5 +60,5 @@ def table(p: Params, rows: dict[str, pd.DataFrame], cards: dict[str, dict]) -> T
         *([UNTRAINED[floor], *(rate(t, floor) for t in rows.values())] for floor in FLOORS),
     ]
     pairs = ", ".join(dict.fromkeys(str(len(t[["episode", "start"]].drop_duplicates())) for t in rows.values()))
-    caption = texts()["phrases"]["environments"].format(p=p, pairs=pairs, seeds=len(p.evaluate.plan_seeds))
+    caption = texts()["phrases"]["environments"].format(p=p, pairs=pairs, seeds=p.evaluate.designs["main"].plan_seeds)
     return Table("environments", caption, ["", *(ENVS[env] for env in rows)], body)

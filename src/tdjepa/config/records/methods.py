@@ -130,7 +130,7 @@ class Method(Record):
     envs: Some[Env] | None = Field(None, description="where it is run; absent: everywhere")
     terms: Terms
     costs: Some[Cost]
-    plan_seeds: Count | None = Field(None, description="number of them, the first of evaluate.plan_seeds; absent: all")
+    train_seeds: Count | None = Field(None, description="at most so many trainings, from the first; absent: all")
 
     @model_validator(mode="after")
     def consistent(self):

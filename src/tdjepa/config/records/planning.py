@@ -26,6 +26,7 @@ from tdjepa.config.records.released import Sha256
 
 Solver = Literal["cem", "icem", "mppi", "gradient"]
 Manifest = Literal["validation", "test"]
+DesignName = Literal["main", "protocol"]
 
 
 class Planner(Record):
@@ -87,9 +88,19 @@ class Protocol(Record):
         return self
 
 
+class Design(Record):
+    """How much is evaluated of the protocol. The column `design` of the rows says which one a row belongs to."""
+
+    pairs: Count = Field(description="start-goal pairs, from the first of the manifest (it is in drawing order)")
+    plan_seeds: Count = Field(description="number of plan seeds, from the first")
+    trainings: Count | None = Field(None, description="number of a method's trainings, from the first; absent: all")
+    methods: Some[Name] | None = Field(None, description="methods that have it; absent: all")
+
+
 class Cell(Record):
     """One planner setting: everything that decides a plan besides the model, the pair and the plan seed."""
 
+    design: DesignName
     setting: Name = Field(description="main = the published protocol; else the name of the sweep")
     epoch: Count
     solver: Solver
@@ -100,6 +111,7 @@ class Cell(Record):
     planner: Planner
     costs: Costs
     plan_seeds: Some[Seed]
+    pairs: Count
 
 
 CellOverlay = dict[str, Any]
@@ -111,8 +123,9 @@ class Sweep(Record):
 
     envs: tuple[Env, ...] = Field(description="environments where the pipeline runs it")
     methods: Some[Name]
-    train_seeds: Count = Field(description="number of training seeds, from the first")
+    train_seeds: Count | None = Field(None, description="number of training seeds, from the first; absent: all")
     plan_seeds: Count = Field(description="number of plan seeds, from the first")
+    pairs: Count = Field(description="start-goal pairs, from the first of the manifest")
     manifest: Manifest
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
@@ -133,15 +146,25 @@ class Sweep(Record):
 
 class Evaluate(Record):
     manifest: Manifest
-    episodes: Count = Field(description="number of entries, from the first of the manifest (it is in drawing order)")
+    designs: dict[DesignName, Design] = Field(
+        description="main: what our intervals are made of; protocol: the paper's, by default main's first training"
+    )
     budget: Count = Field(description="environment steps that an episode may take")
     plan_seeds: Some[Seed]
     device: Device
     locked: dict[Env, Sha256] = Field(description="sha256_of_lines by environment; every other manifest is refused")
     blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
-    curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curve (first training and plan seed only)")
+    curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curves, with the first plan seed")
+    curve_trainings: Count | None = Field(None, description="of how many trainings, from the first; absent: all")
+    curve_pairs: Count = Field(description="on how many pairs, from the first of the manifest")
     curve_cost: Cost
     planner: Planner
     costs: Costs
     protocol: dict[Env, Protocol]
     sweeps: dict[Name, Sweep]
+
+    @model_validator(mode="after")
+    def has_a_design(self):
+        if "main" not in self.designs:
+            raise ValueError("designs: main is needed; it is what intervals and verdicts are made of")
+        return self

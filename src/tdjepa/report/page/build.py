@@ -22,7 +22,7 @@ from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ENVS, NOT_RUN, method_label
 from tdjepa.report.page import cells, claims, pictures, run_times
 from tdjepa.report.page.trace import trace
-from tdjepa.report.phrases import count, plan_seeds_text
+from tdjepa.report.phrases import design_text
 from tdjepa.report.table import Strong
 from tdjepa.steps.paths import path
 
@@ -106,6 +106,5 @@ def _facts(found: Inputs) -> dict[str, str]:
         "Scale": p.scale,
         "Environments": ", ".join(ENVS[env] for env in p.envs),
         "Methods": ", ".join(method_label(p, method) for method in p.methods_run),
-        "Seeds": f"{count(len(p.train_seeds), 'training seed')}, {plan_seeds_text(p)}",
-        "Episodes": f"{p.evaluate.episodes} {p.evaluate.manifest} pairs, {rows:,} rows",
+        "Design": f"{design_text(p)}; {rows:,} rows",
     }

@@ -21,10 +21,6 @@ function maths(text) {
   return text.split("d_ψ").flatMap((part, i) => (i ? ["d", make("sub", {}, "ψ"), part] : [part]));
 }
 
-function p(value) {
-  return value === null ? "–" : value < 0.001 ? "< 0.001" : value.toFixed(3);
-}
-
 function points(difference, low, high, turn) {
   const ends = low === null || high === null ? [null, null] : turn === 1 ? [low, high] : [-high, -low];
   return `${number(turn * difference)} points [${number(ends[0])}, ${number(ends[1])}]`;
@@ -211,16 +207,16 @@ function compared(id) {
   const found = data.comparisons.filter(([a, b]) => a === id || b === id);
   if (!found.length) return null;
   const body = make("tbody");
-  for (const [a, b, difference, low, high, corrected] of found) {
+  for (const [a, b, difference, low, high] of found) {
     const turn = a === id ? 1 : -1;
     const other = a === id ? b : a;
     const link = make("a", { href: `#rows/${encodeURIComponent(id)}|${encodeURIComponent(other)}`, class: "rows" });
     link.append(points(difference, low, high, turn));
-    const cells = [make("td", {}, link), make("td", {}, p(corrected))];
+    const cells = [make("td", {}, link)];
     body.append(make("tr", {}, make("th", { scope: "row" }, ...maths(data.cells[other].name)), ...cells));
   }
   const level = `Difference [${number(100 * data.level, 0)} %]`;
-  const heads = ["Against", level, "p (Holm)"].map((text) => make("th", { scope: "col" }, text));
+  const heads = ["Against", level].map((text) => make("th", { scope: "col" }, text));
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body);
   const shown = make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Paired differences" }, table);
   return make("details", { class: "compared" }, make("summary", {}, "Paired differences"), shown);
@@ -251,7 +247,7 @@ function difference(ids) {
   const found = data.comparisons.find(([a, b]) => ids.includes(a) && ids.includes(b));
   if (!found) return "";
   const turn = found[0] === ids[0] ? 1 : -1;
-  const how = `Paired by plan seed and episode; permutation p after Holm’s correction: ${p(found[5])}.`;
+  const how = `Paired by plan seed and episode.`;
   return make("p", { class: "big" }, points(found[2], found[3], found[4], turn), make("small", {}, how));
 }
 

@@ -20,7 +20,7 @@ from tdjepa.report.phrases import reproduced_text
 
 FACTS = ("env", "mean", "std", "low", "high", "mean_nontrivial", "excess_over_random", "epoch")
 FACTS += ("n_train_seeds", "n_plan_seeds", "n_episodes", "n_trivial", "n_rows")
-COMPARED = ("difference", "low", "high", "p_holm")
+COMPARED = ("difference", "low", "high")
 
 
 def trace(found: Inputs, cited: set[str]) -> dict:
@@ -47,8 +47,9 @@ def trace(found: Inputs, cited: set[str]) -> dict:
 
 
 def _key(cell: dict) -> tuple:
-    """What tells cells apart: under the published protocol the first six fields do, whatever else a file says."""
-    return tuple(cell[name] for name in (CELL[:6] if cell.get("setting", MAIN) == MAIN else CELL))
+    """What tells cells apart: under the published protocol the first seven fields do, whatever else a file says."""
+    cell = {"design": MAIN, **cell}
+    return tuple(cell[name] for name in (CELL[:7] if cell.get("setting", MAIN) == MAIN else CELL))
 
 
 def _runs(of_cell: pd.DataFrame, n_pairs: int) -> list:

@@ -14,6 +14,7 @@ import torch
 
 from tdjepa.base.torchvision_shim import library
 from tdjepa.config.load import load
+from tdjepa.config.records.planning import Design
 from tdjepa.config.slices import collect_slice, evaluate_slice, mine_slice, train_slice
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
@@ -30,7 +31,8 @@ def run() -> dict:
     torch.set_num_threads(1)
     p = load("params.yaml", "desk")
     data = p.collect.two_room.model_copy(update={"episodes": COLLECTED, "image_size": SIZE})
-    protocol = {"plan_seeds": (7,), "episodes": EPISODES, "curve_epochs": (), "manifest": "test"}
+    designs = {"main": Design(pairs=EPISODES, plan_seeds=1)}
+    protocol = {"plan_seeds": (7,), "designs": designs, "curve_epochs": (), "manifest": "test"}
     collected, evaluated = p.collect.model_copy(update={"two_room": data}), p.evaluate.model_copy(update=protocol)
     p = p.model_copy(update={"collect": collected, "evaluate": evaluated})
     with tempfile.TemporaryDirectory() as name:
