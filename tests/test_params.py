@@ -140,7 +140,7 @@ BAD = [
     (("methods", "tdjepa", "costs"), ["hard_gate"], "methods.tdjepa.costs", "hard_gate needs contact geometry"),
     (("evaluate", "designs", "main", "pairs"), 201, "evaluate.designs.main.pairs: 201", "test manifest's 200 goals"),
     (("evaluate", "designs", "main", "plan_seeds"), 99, "main.plan_seeds: 99", "exceeds the 10 of evaluate.plan_seeds"),
-    (("evaluate", "designs", "third"), {}, "evaluate.designs.third", "no such key"),
+    (("evaluate", "designs", "third"), {}, "evaluate.designs.third", "'main' or 'protocol'"),
     (
         ("evaluate", "sweeps", "budget", "pairs"),
         51,
