@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.config.records.base import ENVS
-from tdjepa.config.records.data import CubeData, PushTData, ReacherData, TwoRoomData
+from tdjepa.config.records.data import CubeData, PushTData, PushTKind, ReacherData, TwoRoomData
 from tdjepa.config.slices import CollectSlice, collect_slice
 from tdjepa.data.store import Store
 from tdjepa.envs import gl
@@ -18,11 +18,20 @@ from tdjepa.tools import floors
 
 NEEDS_GL = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; {gl.INSTALL}")
 ON_GL = ("reacher", "cube")
+
+
+def mixed(noise=(0.05, 0.2), **shares):
+    """Kinds of demonstrations of Push-T, each named by its policy."""
+    return {name: PushTKind(policy=name, share=share, noise=noise) for name, share in shares.items()}
+
+
 SMALL = {"image_size": 32, "max_steps": 60, "episodes": 6}
 DATA = {
     "two_room": TwoRoomData(**SMALL, action_noise=2.0),
     "reacher": ReacherData(**SMALL),
-    "push_t": PushTData(**{**SMALL, "max_steps": 120}, expert_share=0.75, target_share=0.5, action_noise=0.05),
+    "push_t": PushTData(
+        **{**SMALL, "max_steps": 120}, kinds=mixed(expert=0.5, wander=0.25, weak=0.25), target_share=0.5
+    ),
     "cube": CubeData(**{**SMALL, "max_steps": 100, "episodes": 3}, carry_share=0.5, action_noise=0.1),
 }
 

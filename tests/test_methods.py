@@ -150,6 +150,8 @@ def test_a_continued_training_starts_from_the_checkpoint(smoke, trained, method)
 
 def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained):
     no_hinge, first = "tdjepa_no_hinge", "tdjepa/epoch_01.safetensors"
+    predictor = smoke.model.predictor.model_copy(update={"residual": True})
+    residual = smoke.model.model_copy(update={"predictor": predictor})
     wider = smoke.model.model_copy(update={"latent": 12})
     for method, path, changes, why in (
         (no_hinge, None, {}, "--initial: the checkpoint of tdjepa, epoch 1, is needed"),
@@ -158,7 +160,18 @@ def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained)
         (no_hinge, "lewm/epoch_01.safetensors", {}, "trained with method_name = 'lewm', expected 'tdjepa'"),
         (no_hinge, first, {"seed": 3073}, "trained with seed = 3072, expected 3073"),
         (no_hinge, first, {"scale": "desk"}, "trained with scale = 'smoke', expected 'desk'"),
-        (no_hinge, first, {"model": wider}, r"epoch_01\.safetensors: tensor head\.trunk\.0\.weight has no counterpart"),
+        (
+            no_hinge,
+            first,
+            {"model": wider},
+            r"epoch_01\.safetensors: was trained with model\.latent = 8, but train two_",
+        ),
+        (
+            no_hinge,
+            first,
+            {"model": residual},
+            r"model\.predictor\.residual = False, but .* has True; train tdjepa again",
+        ),
     ):
         cfg = train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
         with pytest.raises(UserError, match=why):

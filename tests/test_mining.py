@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tdjepa.base.artefacts import sha256_of_input
 from tdjepa.base.errors import UserError
 from tdjepa.data.store import Store
-from tdjepa.mining import manifest, pairs, split, windows
+from tdjepa.envs.base import make, solved
+from tdjepa.mining import demands, manifest, pairs, split, windows
 
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
@@ -86,6 +87,30 @@ def test_a_manifest_that_does_not_fit_is_refused(data, tmp_path, change, message
 
 def relock(entries):
     return {"entries": entries, "trivial": [False], "sha256_of_lines": manifest.lines_sha256(np.array(entries))}
+
+
+def test_a_manifest_says_how_hard_its_pairs_are(data):
+    """By hand from the states; of all pairs and by the kind of demonstration."""
+    locked, store = json.loads((data / "mined/test.json").read_text()), Store(data / "episodes.h5")
+    rows = store.row(*np.array(locked["entries"]).T)
+    way, x = np.linalg.norm(store.state[rows + 25] - store.state[rows], axis=1), store.state[:, 0] < 112
+    asked = locked["demands"]["all"]
+    assert asked["agent (px)"]["median"] == pytest.approx(np.median(way), rel=1e-3)
+    assert asked["through the door"] == pytest.approx((x[rows] != x[rows + 25]).mean(), rel=1e-3)
+    by_kind = demands.summary({"far": np.array([1.0, 3.0, 9.0])}, np.array(["a", "b", "a"]))
+    assert {kind: of["far"]["median"] for kind, of in by_kind.items()} == {"all": 3, "a": 5, "b": 3}
+    assert demands.said({"agent (px)": {"median": 41.3, "from": 12, "to": 70.4}, "needs contact": 0.474}) == (
+        "agent (px) 41 [12, 70], needs contact 47 %"
+    )
+
+
+def test_pairs_of_push_t_need_contact_exactly_if_the_agent_alone_cannot_solve_them():
+    rng, env = np.random.default_rng(0), make("push_t")
+    starts = rng.uniform(0, 400, (300, 10))
+    goals = starts + rng.normal(0, 1, (300, 10)) * ([90] * 2 + [12] * 2 + [0.3] + [0] * 5)
+    best = starts.copy()
+    best[:, :2] = goals[:, :2]  # the agent is where it should be, the block has not moved
+    assert np.array_equal(env.demands(starts, goals)["needs contact"], ~solved(env, best, goals))
 
 
 def test_more_is_asked_for_than_there_is():

@@ -134,18 +134,20 @@ def test_patches_that_recur_give_the_latents_and_gradients_of_all(depth):
 
 @pytest.mark.parametrize("frames", [1, 2, 3])
 @pytest.mark.parametrize("depth", [1, 3])
-def test_the_planners_rollout_equals_the_models(frames, depth):
-    model = awake(small(predictor={"depth": depth}))
+@pytest.mark.parametrize("residual", [False, True])
+def test_the_planners_rollout_equals_the_models(frames, depth, residual):
+    model = awake(small(predictor={"depth": depth, "residual": residual}))
     z, past, candidates = torch.randn(frames, LATENT), torch.randn(frames - 1, 10), torch.randn(20, 5, 10)
     with torch.no_grad():
         actions = torch.cat([past.expand(20, -1, -1), candidates], 1)
         plain = model.rollout(z.expand(20, -1, -1), model.action_encoder(actions))
-        torch.testing.assert_close(Rollout(model)(z, past, candidates).transpose(0, 1), plain, atol=2e-5, rtol=1e-4)
+        torch.testing.assert_close(Rollout(model)(z, past, candidates).transpose(0, 1), plain, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(("real", "actions"), [(1, 1), (1, 2), (1, 3), (1, 6), (2, 2), (3, 2), (3, 3), (3, 7)])
-def test_a_rollout_is_one_prediction_after_the_other(real, actions):
-    model = awake(small())
+@pytest.mark.parametrize("residual", [False, True])
+def test_a_rollout_is_one_prediction_after_the_other(real, actions, residual):
+    model = awake(small(predictor={"residual": residual}))
     z, c = torch.randn(4, real, LATENT), torch.randn(4, actions, model.predictor.norm.weight.numel())
     if actions < real:
         with pytest.raises(RuntimeError):  # nothing to predict
@@ -175,6 +177,16 @@ def test_frames_are_encoded_as_the_plain_way_does(stem, readout):
         results.append([z.detach(), *(p.grad.clone() for p in model.encoder.parameters())])
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, atol=1e-5 * float(plain.abs().max()), rtol=1e-5)
+
+
+def test_a_residual_predictor_adds_to_the_latents():
+    """The same weights predict the next latent, or what is added to this one; at its start the residual is small."""
+    plain, residual = (awake(small(predictor={"residual": choice})) for choice in (False, True))
+    z, c = torch.randn(50, 3, LATENT), torch.randn(50, 3, plain.predictor.norm.weight.numel())
+    change = residual.predict(z, c) - z
+    assert 0 < change.std() < 0.2 * plain.predict(z, c).std()
+    residual.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(residual.predict(z, c), z + plain.predict(z, c))
 
 
 def test_the_predictor_is_causal():

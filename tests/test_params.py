@@ -112,6 +112,14 @@ def test_the_base_is_checked_at_every_scale_also_where_the_scale_overlays_it(raw
     assert line.endswith(said)
 
 
+KINDS = ("collect", "push_t", "kinds")
+
+
+def at_shares(*shares: float) -> dict:
+    names = ("expert", "wander")
+    return {n: {"policy": n, "share": share, "noise": [0, 0.1]} for n, share in zip(names, shares, strict=True)}
+
+
 RC_AUX = ("methods", "rc_aux", "terms", "budget_reachability")
 BAD = [
     (("train", "lr"), -1.0, "train.lr = -1.0", "greater than 0"),
@@ -121,6 +129,9 @@ BAD = [
     (("train", "precison"), "fp32", "train.precison = 'fp32'", "no such key; did you mean 'precision'?"),
     (("train", "precision"), "fp16", "train.precision = 'fp16'", "'bf16'; did you mean 'bf16'?"),
     (("mine", "split", "train"), 0.9, "mine.split", "sum to 1"),
+    (KINDS, at_shares(0.5, 0.4), "collect.push_t.kinds: the shares (expert 0.5, wander 0.4)", "0.9, but must sum to 1"),
+    ((*KINDS, "expert", "noise"), [0.4, 0.1], "push_t.kinds.expert.noise: [0.4, 0.1]", "write the lower bound first"),
+    ((*KINDS, "expert", "policy"), "expret", "push_t.kinds.expert.policy = 'expret'", "did you mean 'expert'?"),
     (("evaluate", "plan_seeds"), [], "evaluate.plan_seeds = []", "at least 1"),
     (("evaluate", "planner", "elites"), 301, "evaluate.planner.elites", "exceeds candidates"),
     (("evaluate", "planner", "horizon"), 11, "evaluate.planner.horizon: 11", "longer than evaluate.budget: 50"),

@@ -10,7 +10,10 @@ import torch
 from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
+from tdjepa.config.overlay import merge
+from tdjepa.config.parse import parse
 from tdjepa.config.records.base import Cost
+from tdjepa.config.records.model import Model
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.envs.base import make
 from tdjepa.model.world_model import build
@@ -36,14 +39,17 @@ def cell_of(p, method="tdjepa", planner=None, **changes):
     return cell.model_copy(update={"planner": cell.planner.model_copy(update=planner or {}), **changes})
 
 
-def ready(p, frameskip=5):
+def ready(p, frameskip=5, residual=False):
     """A model in which actions matter (AdaLN-zero starts as the identity) and whose batch norm does something."""
-    model = build(p.model, "mrn", 32, 2 * frameskip, seed=0)
+    cfg = merge(p.model.model_dump(mode="json"), {"predictor": {"residual": residual}})
+    model = build(parse(Model, cfg, "test"), "mrn", 32, 2 * frameskip, seed=0)
     torch.manual_seed(1)
     with torch.no_grad():
         for block in model.predictor.blocks:
             block.modulation[1].weight.normal_(std=0.3)
             block.modulation[1].bias.normal_(std=0.3)
+        if residual:
+            model.pred_projector[-1].weight.mul_(10)  # it starts small, where candidates hardly differ
         for part in (model.projector, model.pred_projector):
             part[1].running_mean.normal_()
             part[1].running_var.uniform_(0.5, 2)
@@ -93,14 +99,14 @@ SHAPES = [(40, 8, 6, 5, 5), (300, 30, 3, 5, 5), (17, 3, 5, 4, 1), (24, 24, 4, 3,
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("w", [1.0, 0.3])
+@pytest.mark.parametrize(("w", "residual"), [(1.0, True), (0.3, False)])
 @pytest.mark.parametrize("cost", ["d_psi", "l2", "blend"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("solver", ["cem", "icem"])
-def test_equal_to_the_librarys_solver_on_the_same_model_and_noise(smoke, solver, shape, cost, w, precision):
+def test_equal_to_the_librarys_solver_on_the_same_model_and_noise(smoke, solver, shape, cost, w, residual, precision):
     """Its solver on our model through get_cost, ours on the fast rollout: the same frames, the same noise, the same plan."""
     candidates, elites, refinements, horizon, frameskip = shape
-    model = ready(smoke, frameskip).to(precision)
+    model = ready(smoke, frameskip, residual).to(precision)
     changes = {"candidates": candidates, "elites": elites, "horizon": horizon, "receding": 1}
     cell = cell_of(smoke, planner=changes, solver=solver, cost=cost, w=w, refinements=refinements)
     frames = np.random.default_rng(3).integers(0, 256, (2, 1, 32, 32, 3), np.uint8)  # the frame seen, the goal

@@ -8,17 +8,28 @@ from PIL import Image
 
 from tdjepa.base.streams import stream
 from tdjepa.base.torchvision_shim import library as imported
-from tdjepa.config.records.data import PushTData
+from tdjepa.config.records.data import PushTData, PushTKind
 from tdjepa.config.slices import CollectSlice
 from tdjepa.data.store import Store
-from tdjepa.envs import push_t, push_t_expert, push_t_physics
+from tdjepa.envs import push_t, push_t_demonstrators, push_t_expert, push_t_physics
 from tdjepa.envs.base import make
 from tdjepa.steps import collect
 
 
 def data(**changes) -> PushTData:
-    base = {"episodes": 16, "max_steps": 120, "expert_share": 0.75, "target_share": 0.5}
-    return PushTData(**{**base, "action_noise": 0.05, "image_size": 64, **changes})
+    base = {
+        "episodes": 16,
+        "max_steps": 120,
+        "target_share": 0.5,
+        "image_size": 64,
+        "kinds": kinds(expert=0.75, weak=0.25),
+    }
+    return PushTData(**{**base, **changes})
+
+
+def kinds(noise=(0.05, 0.05), **shares) -> dict[str, PushTKind]:
+    """Each named by its policy."""
+    return {name: PushTKind(policy=name, share=share, noise=noise) for name, share in shares.items()}
 
 
 class Library(imported("envs.pusht.env").PushT):
@@ -52,15 +63,14 @@ def collected(tmp_path_factory):
     return Store(path), card
 
 
-def demonstrated(name: str, expert_share: float, max_steps: int) -> list:
-    """States, actions and goal of each episode, and whose it is."""
-    cfg = data(expert_share=expert_share, max_steps=max_steps)
-    return [push_t.demonstrate(stream(k, name), cfg) for k in range(20)]
+def demonstrated(policy: str, max_steps: int, noise=(0.05, 0.05)) -> list[push_t_demonstrators.Episode]:
+    cfg = data(kinds=kinds(noise, **{policy: 1.0}), max_steps=max_steps)
+    return [push_t_demonstrators.demonstrate(stream(k, policy), cfg) for k in range(20)]
 
 
 @pytest.fixture(scope="module")
 def experts():
-    return demonstrated("expert", 1.0, 150)
+    return demonstrated("expert", 150)
 
 
 def touching(states: np.ndarray, episode: np.ndarray, n: int, offset: int = 25) -> np.ndarray:
@@ -73,9 +83,9 @@ def touching(states: np.ndarray, episode: np.ndarray, n: int, offset: int = 25) 
 
 def runs(episodes: list, n: int, steps: int):
     """n times: the states along `steps` steps that touch the block, and the actions; (n, steps + 1, 10), (n, steps, 2)"""
-    states = np.concatenate([s for s, _, _, _ in episodes])
-    actions = np.concatenate([np.vstack([a, np.full((1, 2), np.nan)]) for _, a, _, _ in episodes])
-    rows = touching(states, np.repeat(np.arange(len(episodes)), [len(s) for s, _, _, _ in episodes]), n, steps)
+    states = np.concatenate([e.states for e in episodes])
+    actions = np.concatenate([np.vstack([e.actions, np.full((1, 2), np.nan)]) for e in episodes])
+    rows = touching(states, np.repeat(np.arange(len(episodes)), [len(e.states) for e in episodes]), n, steps)
     return states[rows[:, None] + np.arange(steps + 1)], actions[rows[:, None] + np.arange(steps)]
 
 
@@ -101,7 +111,7 @@ def test_25_steps_of_the_expert_stay_with_the_library_whose_solver_remembers_and
     assert np.median(off[:, 0]) < 0.1
     assert np.percentile(off[:, 0], 95) < 1
     assert np.percentile(off[:, 1], 95) < 0.02
-    off = apart(library, *runs(demonstrated("weak", 0.0, 50), 60, 25))
+    off = apart(library, *runs(demonstrated("weak", 50, (0.0, 0.0)), 60, 25))
     assert np.median(off[:, 0]) < 0.5
     assert np.median(off[:, 1]) < 0.01
     assert (off[:, 0] < 20).mean() > 0.8
@@ -144,7 +154,7 @@ def test_the_weak_policy_is_the_librarys(library):
     for k in range(20):
         state, policy.rng = push_t.sample(stream(k, "state")), stream(k, "wish")
         library.put(state)
-        ours = np.clip(push_t.weak(state, stream(k, "wish").uniform(-1, 1, 2)), -1, 1)
+        ours = np.clip(push_t_demonstrators.weak(None, stream(k, "wish"))(state), -1, 1)
         np.testing.assert_array_equal(policy.get_action({})[0], ours.astype(np.float32))
 
 
@@ -153,24 +163,44 @@ def test_the_demonstrator_solves_the_task_and_the_card_says_so(collected, expert
     assert (np.abs(np.nan_to_num(store.action)) <= 1).all()
     assert card["trivial_share"] < 0.05
     assert 0.5 < card["success_share"] < 1  # some episodes are the weak policy's
-    solved = [push_t.reached(states[-1:], goal[None])[0] for states, _, goal, _ in experts]
-    assert np.mean(solved) >= 0.8
+    assert np.mean([e.solved for e in experts]) >= 0.8
     facts = card["environment"]
-    expert, shares = facts["expert_share"]["realised"], facts["success_share_by_demonstrator"]
-    assert facts["expert_share"]["asked"] == 0.75
-    assert (expert * card["episodes"]).is_integer()
-    assert shares["expert"] > 0.6 > 0.2 > shares["weak"]
-    assert expert * shares["expert"] + (1 - expert) * shares["weak"] == pytest.approx(card["success_share"])
+    expert, weak = (facts["kinds"][name] for name in ("expert", "weak"))
+    assert expert["share"] == {"asked": 0.75, "realised": (store.kind == "expert").mean()}
+    assert expert["share"]["realised"] + weak["share"]["realised"] == 1
+    assert expert["success_share"] > 0.6 > 0.2 > weak["success_share"]
+    both = sum(kind["share"]["realised"] * kind["success_share"] for kind in (expert, weak))
+    assert both == pytest.approx(card["success_share"])
     assert facts["contact_share"] == push_t_physics.contact(store.state).mean() > 0.1
     assert facts["block_way_px"]["mean"] > 50
 
 
-def test_one_demonstrator_says_nothing_of_the_other_and_the_experts_moves_are_small(experts):
-    states = tuple(states for states, *_ in experts)
-    facts = push_t.mixture(states[:2], np.array([True, False]), np.array([True, True]), data(expert_share=1.0))
-    assert facts["success_share_by_demonstrator"] == {"expert": 0.5, "weak": None}
-    moves = np.concatenate([np.diff(s[:, :2], axis=0) for s in states])
+def test_the_experts_moves_are_small_and_a_kind_without_episodes_says_nothing(experts):
+    moves = np.concatenate([np.diff(e.states[:, :2], axis=0) for e in experts])
     assert np.percentile(np.hypot(*moves.T), 99) < 25
+    facts = push_t_demonstrators.facts(experts[:2], data())
+    assert facts["kinds"]["weak"]["share"] == {"asked": 0.25, "realised": 0.0}
+    assert facts["kinds"]["weak"]["success_share"] is None
+
+
+def test_a_wanderer_pushes_the_block_after_no_goal_and_stays_on_the_table():
+    episodes = demonstrated("wander", 150, (0.05, 0.25))
+    states = np.concatenate([e.states for e in episodes])
+    assert ((states[:, :2] > 0) & (states[:, :2] < push_t_physics.SIZE)).all()
+    assert {len(e.actions) for e in episodes} == {150}
+    facts = push_t_demonstrators.pushing(episodes)
+    assert facts["success_share"] is None
+    assert facts["contact_share"] > 0.1
+    assert facts["block_way_px"]["median"] > 50
+    ways = np.array([np.diff(e.states[::5, :2], axis=0) for e in episodes])  # px per model step; (20, 30, 2)
+    assert 25 < np.median(np.hypot(*np.moveaxis(ways, -1, 0))) < 75  # on its way somewhere, not to and fro
+
+
+def test_the_noise_of_an_episode_is_drawn_from_its_range():
+    """Of the agent's second differences: the expert's ways are smooth."""
+    shaken = [np.diff(e.actions, axis=0).std() for e in demonstrated("expert", 60, (0.05, 0.4))]
+    assert max(shaken) > 3 * min(shaken)
+    assert len(set(np.round(shaken, 3))) > 10
 
 
 def test_a_push_ends_where_the_closed_form_says():

@@ -15,6 +15,9 @@ from tdjepa.base.artefacts import card_path, read_json, sha256
 from tdjepa.base.errors import UserError
 from tdjepa.cli import main
 from tdjepa.config.load import load
+from tdjepa.config.overlay import merge
+from tdjepa.config.parse import parse
+from tdjepa.config.records.model import Model
 from tdjepa.config.slices import train_slice
 from tdjepa.data import store
 from tdjepa.model import checkpoint, released
@@ -298,6 +301,21 @@ def test_other_files_and_other_data_are_refused(place, tmp_path):
         released.run_import(slice_(), place / "weights", None, tmp_path / "big.h5", out)
     with pytest.raises(UserError, match="--method tdjepa: has the head 'mrn', but released checkpoints have none"):
         released.run_import(slice_("tdjepa"), place / "weights", None, place / "episodes.h5", out)
+
+
+@pytest.mark.parametrize(("change", "said"), [({"predictor": {"residual": True}}, "a residual predictor")])
+def test_a_model_that_computes_otherwise_is_not_exported(change, said, tmp_path):
+    """Its tensors would fit into the format, and mean something else there."""
+    cfg = slice_()
+    small = {"encoder": {"depth": 1}, "predictor": {"depth": 1, "mlp": 8}, "projector": 8}
+    model = parse(Model, merge(merge(cfg.model.model_dump(mode="json"), small), change), "test")
+    path = tmp_path / "epoch_01.safetensors"
+    checkpoint.save(
+        path, checkpoint.build(model, "none", 28, 10, 0), cfg.model_copy(update={"model": model}), 28, 1, {}
+    )
+    with pytest.raises(UserError, match=f"the released format has no place for {said}; this model cannot"):
+        released.run_export(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_what_the_format_cannot_hold_is_not_exported(trained, tmp_path):

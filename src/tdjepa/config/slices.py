@@ -32,7 +32,7 @@ class CollectSlice(Record):
     def data_of_the_env(cls, value):
         """Two environments may have the same keys: the name decides, not the shape."""
         if isinstance(value.get("data"), dict) and value.get("env") in DATA:
-            return {**value, "data": DATA[value["env"]].model_validate(value["data"])}
+            return {**value, "data": DATA[value["env"]].model_validate_json(canonical(value["data"]))}
         return value
 
 

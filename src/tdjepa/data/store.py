@@ -1,8 +1,9 @@
 """Episodes on disk: one HDF5 file that every step reads, its frames memory-mapped or packed (chunked.py).
 
 Layout (also what the library's HDF5Dataset opens): `ep_len`, `ep_offset` per episode; per row `pixels` (H, W, 3) uint8,
-`action`, `state`, `proprio`, `goal_state`, `episode_idx`, `step_idx`. Row t holds what was seen at t and the action taken
-then; the last row of an episode has no action (NaN), which becomes 0 after z-scoring.
+`action`, `state`, `proprio`, `goal_state`, `episode_idx`, `step_idx`, and `kind` (an HDF5 enum) where there are several kinds
+of demonstrations. Row t holds what was seen at t and the action taken then; the last row of an episode has no action (NaN),
+which becomes 0 after z-scoring.
 """
 
 import errno
@@ -22,7 +23,7 @@ from tdjepa.data.chunked import Frames, lay_out
 MAX_SIZE = 4096  # pixels; beyond this a header is damaged
 BLOCK = 64 << 20  # bytes of frames held while packing
 # columns are written in this order whatever order they are given in, so that one content has one sequence of bytes
-ORDER = ("pixels", "action", "state", "proprio", "goal_state", "episode_idx", "step_idx")
+ORDER = ("pixels", "action", "state", "proprio", "goal_state", "episode_idx", "step_idx", "kind")
 Columns = dict[str, tuple[tuple[int, ...], str]]  # name -> shape of a row, dtype
 
 
@@ -117,6 +118,7 @@ class Store:
                     self._read(file, name, 1).astype(np.int64) for name in ("ep_len", "ep_offset")
                 )
                 self.action, self.state = (self._read(file, name, 2) for name in ("action", "state"))
+                self.kind = self._kinds(file) if "kind" in file else None
         except UserError:
             raise
         except Exception as error:  # damage shows in many ways: as an OSError, a missing key, a size beyond memory
@@ -141,6 +143,14 @@ class Store:
         if column.size and _place(column) is None:
             raise UserError(f"{self.path}: {name} is packed, elsewhere or cut off, expected in one piece")
         return column[:]
+
+    def _kinds(self, file: h5py.File) -> np.ndarray:
+        """Which demonstrator each episode is of, by name; (E,)"""
+        of_row, names = self._read(file, "kind", 1), h5py.check_enum_dtype(file["kind"].dtype)
+        if not names or len(of_row) != len(file["pixels"]) or not set(np.unique(of_row)) <= set(names.values()):
+            raise UserError(f"{self.path}: kind holds other numbers than its {len(names or ())} names, or too few")
+        by_number = {number: name for name, number in names.items()}
+        return np.array([by_number[number] for number in of_row[self.offset].tolist()])
 
     def _mapped(self, pixels: h5py.Dataset) -> np.ndarray:
         """The frames as an array (rows, H, W, 3) that outlives the HDF5 file."""

@@ -6,6 +6,7 @@ Each environment is one file, `tdjepa/envs/<name>.py`, with a class `ENV`.
 """
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,13 +25,16 @@ class Demonstrations:
     length: np.ndarray  # (E,) rows of each episode
     goal: np.ndarray  # (E, S) what the demonstrator was after; NaN if it was after nothing
     reached: np.ndarray | None  # (goals,) bool: of all that it was after, in the end; None if it was after nothing
+    kind: Sequence[str] | None = None  # (E,) which demonstrator, where there are several
     facts: dict = field(default_factory=dict)  # what the card says about this environment only
 
     @classmethod
-    def of(cls, states, actions, goal: np.ndarray, reached: np.ndarray | None, **facts) -> "Demonstrations":
+    def of(
+        cls, states, actions, goal: np.ndarray, reached: np.ndarray | None, kind: Sequence[str] | None = None, **facts
+    ) -> "Demonstrations":
         """From the states (T + 1, S) and the actions (T, A) of each episode."""
         action = np.concatenate([np.pad(a, ((0, 1), (0, 0)), constant_values=np.nan) for a in actions])
-        return cls(np.concatenate(states), action, np.array([len(s) for s in states]), goal, reached, facts)
+        return cls(np.concatenate(states), action, np.array([len(s) for s in states]), goal, reached, kind, facts)
 
 
 class Env:
@@ -71,6 +75,10 @@ class Env:
 
     def distance(self, goals: np.ndarray) -> np.ndarray:
         """How far each copy is from its goal, in tolerances of the success criterion: below 1 is success; (N,)"""
+
+    def demands(self, starts: np.ndarray, goals: np.ndarray) -> dict[str, np.ndarray]:
+        """What the way from each start to its goal asks for: distances (N,) and flags (N,) bool, by name."""
+        return {}
 
 
 def make(name: str) -> Env:

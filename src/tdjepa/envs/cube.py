@@ -79,6 +79,12 @@ class Cube(Env):
     def distance(self, goals):
         return np.linalg.norm(self._state[:, CUBE] - np.asarray(goals)[:, CUBE], axis=1) / REACHED
 
+    def demands(self, starts, goals):
+        cube, effector = (np.linalg.norm((goals - starts)[:, places], axis=1) for places in (CUBE, EFFECTOR))
+        held = np.linalg.norm(starts[:, CUBE] - starts[:, EFFECTOR], axis=1) <= HELD
+        contact = {"needs contact": cube > REACHED, "cube in the hand at the start": held}
+        return {"cube (cm)": 100 * cube, "effector (cm)": 100 * effector, **contact}
+
 
 def at(states: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Whether the cube is at this place. (..., S), (..., 3) -> (...) bool"""

@@ -10,6 +10,7 @@ in the weak policy's, where 10 % of the runs part by more than 8 px: the solver'
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pymunk
@@ -75,6 +76,7 @@ def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
     return after
 
 
+@cache
 def response() -> tuple[float, float]:
     """The agent moves by  a * REACH * action + b * velocity  in one step, whatever it touches. -> a, b"""
     moved = []

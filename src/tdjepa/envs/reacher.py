@@ -72,6 +72,10 @@ class Reacher(Env):
     def distance(self, goals):
         return np.abs(self._state[:, ANGLES] - np.asarray(goals)[:, ANGLES]).max(1) / REACHED
 
+    def demands(self, starts, goals):
+        shoulder, wrist = np.abs(goals - starts)[:, ANGLES].T
+        return {"shoulder (rad)": shoulder, "wrist (rad)": wrist}
+
 
 def reached(angles: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """(N, 2), (N, 2) -> (N,) bool"""

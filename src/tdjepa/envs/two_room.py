@@ -59,6 +59,9 @@ class TwoRoom(Env):
     def distance(self, goals):
         return _norm(self._state - np.asarray(goals, f32)) / REACHED
 
+    def demands(self, starts, goals):
+        return {"agent (px)": _norm(goals - starts), "through the door": (starts[:, 0] < WALL) != (goals[:, 0] < WALL)}
+
 
 def step(position: np.ndarray, action: np.ndarray) -> np.ndarray:
     """One step of N agents: move, stay inside the border, stop at the wall unless in the door. (N, 2), (N, 2) -> (N, 2)"""

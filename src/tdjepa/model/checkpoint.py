@@ -8,6 +8,7 @@ import torch
 from tdjepa.base.artefacts import publish, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
+from tdjepa.config.records.base import Record
 from tdjepa.config.slices import TrainSlice
 from tdjepa.model.world_model import WorldModel, build
 
@@ -87,6 +88,10 @@ def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict
     if initial is None:
         raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")
     earlier, _, tensors = read(initial, of(cfg, before.epoch, before.method))
+    if odd := differing(earlier.model, cfg.model, "model"):  # its weights may fit and still mean something else
+        key, found, wanted = odd
+        why = f"was trained with {key} = {found!r}, but {who} has {wanted!r}"
+        raise UserError(f"{initial}: {why}; train {before.method} again")
     skip = "head." if earlier.method.head != cfg.method.head else "no such prefix"
     theirs = {name: tensor for name, tensor in tensors.items() if not name.startswith(skip)}
     ours = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith(skip)}
@@ -94,6 +99,14 @@ def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict
         raise UserError(f"{initial}: tensor {odd[0][0]} has no counterpart in {who}; train {before.method} again")
     model.load_state_dict(theirs, strict=False)
     return {"initial": initial}
+
+
+def differing(a, b, key: str) -> tuple[str, object, object] | None:
+    """The first key in which two records differ, with both values."""
+    if not isinstance(a, Record):
+        return (key, a, b) if a != b else None
+    inner = (differing(value, getattr(b, name), f"{key}.{name}") for name, value in a)
+    return next(filter(None, inner), None)
 
 
 def count(model: torch.nn.Module) -> dict[str, int]:

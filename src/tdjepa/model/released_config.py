@@ -36,7 +36,7 @@ def read_config(raw, ours: Model, source: Path) -> tuple[Model, int, int]:
     differ = [key for key, number in given.items() if shape.setdefault(NUMBERS[key], number) != number]
     refuse([f"{key} = {given[key]}: expected {shape[NUMBERS[key]]}" for key in differ], source)
     image_size, block, _ = (shape.pop(name) for name in ("image_size", "block", ENCODER_MLP))
-    fixed = {"normalisation": "imagenet", "encoder.stem": [], "encoder.readout": "cls"}
+    fixed = {"normalisation": "imagenet", "encoder.stem": [], "encoder.readout": "cls", "predictor.residual": False}
     own = nested(DEFAULTS | shape | fixed | {"predictor.width": shape["latent"]})
     return parse(Model, merge(ours.model_dump(mode="json"), own), str(source)), image_size, block
 

@@ -15,6 +15,9 @@ def projector(width: int, hidden: int, out: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.GELU(), nn.Linear(hidden, out))
 
 
+SMALL = 0.1  # of its usual start is the last layer of a residual predictor: at first, nearly nothing changes
+
+
 class WorldModel(nn.Module):
     def __init__(self, cfg: Model, head: str, image_size: int, block: int):
         super().__init__()
@@ -23,6 +26,10 @@ class WorldModel(nn.Module):
         self.action_encoder = action_encoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)
         self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
+        self.residual = cfg.predictor.residual
+        if self.residual:
+            nn.init.zeros_(self.pred_projector[-1].bias)
+            self.pred_projector[-1].weight.data.mul_(SMALL)
         self.head = HEADS[head](cfg.head, cfg.latent) if head != "none" else None
         # normalisation belongs to the weights: a checkpoint without it would see other frames and other actions
         for name, width in (("pixel_mean", 3), ("pixel_std", 3), ("action_mean", block), ("action_std", block)):
@@ -40,10 +47,12 @@ class WorldModel(nn.Module):
 
     def predict(self, z, c):
         """z (B, T, latent), action embeddings c (B, T, width), T <= history -> next latents (B, T, latent)"""
-        return self._project(self.predictor(z, c))
+        return self._after(z, self.predictor(z, c))
 
-    def _project(self, x):
-        return self.pred_projector(x.flatten(0, 1)).view(*x.shape[:2], -1)
+    def _after(self, z, x):
+        """The latents that follow z (B, T, latent), from the predictor's tokens x (B, T, width); residual: x is the change"""
+        x = self.pred_projector(x.flatten(0, 1)).view(*x.shape[:2], -1)
+        return z + x if self.residual else x
 
     def rollout(self, z, c, first=None):
         """Open loop: from h real latents z (B, h, latent) through the embeddings c (B, h - 1 + H, width) of all actions.
@@ -59,8 +68,8 @@ class WorldModel(nn.Module):
             latents.append(self.predict(torch.stack(latents, 1), c[:, : len(latents)])[:, -1])
         begin = len(latents) - history
         for modulations in self.predictor.windows(c[:, begin:]) if len(latents) <= c.shape[1] else ():
-            x = self.predictor.modulated(torch.stack(latents[-history:], 1), modulations)
-            latents.append(self._project(x)[:, -1])
+            window = torch.stack(latents[-history:], 1)
+            latents.append(self._after(window, self.predictor.modulated(window, modulations))[:, -1])
         return torch.stack(latents[real:], 1)
 
 

@@ -25,7 +25,7 @@ class Rollout:
         self.act = (first.weight @ smooth.weight, first.weight @ smooth.bias + first.bias, last.weight, last.bias)
         self.modulation = _modulation(predictor.blocks)
         self.blocks = [_weights(block) for block in predictor.blocks]
-        self.leave, norm = _folded(model.pred_projector), predictor.norm
+        self.leave, norm, self.residual = _folded(model.pred_projector), predictor.norm, model.residual
         self.norm = (norm.weight, norm.bias, norm.eps)
         # the norm before each modulation has no weights, but torch's layer norm is a third faster with some
         self.plain = (torch.ones_like(norm.weight), torch.zeros_like(norm.bias), 1e-6)
@@ -50,7 +50,8 @@ class Rollout:
                 of_block = of_now[6 * i : 6 * i + 6]
                 x, memory[i] = _block(weights, self.plain, of_block, x, memory[i], n, newest=i + 1 == depth)
             seen = end
-            out.append(self._leave(x))
+            after = self._leave(x)
+            out.append(after + (out[-1] if out else z[-1]) if self.residual else after)
             if end < steps:
                 tokens.append(self.enter(out[-1]))
         return torch.stack(out)
@@ -62,7 +63,7 @@ class Rollout:
         return F.linear(F.silu(c), *self.modulation).unflatten(1, (-1, self.position.shape[1]))
 
     def _leave(self, x):
-        """(N, width) -> latents (N, D)"""
+        """(N, width) -> latents (N, D), or with a residual predictor their changes"""
         first, first_bias, last, last_bias = self.leave
         y = F.layer_norm(x, x.shape[1:], *self.norm)
         return F.linear(F.gelu(F.linear(y, first, first_bias)), last, last_bias)

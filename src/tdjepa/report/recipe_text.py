@@ -12,6 +12,7 @@ from tdjepa.evidence import published
 from tdjepa.report.labels import ENVS, NOT_RUN, method_label
 
 FRAMES = {"imagenet": "normalised as ImageNet's", "dataset": "normalised", "whitened": "whitened"}
+PREDICTED = {False: "the next latent", True: "its change"}
 READOUT = {"cls": "the CLS token", "tokens": "all patch tokens"}
 Where = tuple[str, str]  # environment, method
 
@@ -25,6 +26,7 @@ def plain(value: float) -> str:
 TRAINED = {
     "normalisation": ("frames", lambda t: t.model.normalisation, FRAMES.get),
     "readout": ("latents read from", lambda t: t.model.encoder.readout, READOUT.get),
+    "residual": ("predicted", lambda t: t.model.predictor.residual, PREDICTED.get),
     "dropout": ("dropout", lambda t: t.model.predictor.dropout, plain),
     "batch": ("batch", lambda t: t.train.batch * t.train.accumulate, str),
     "lr": ("learning rate", lambda t: t.train.lr, plain),

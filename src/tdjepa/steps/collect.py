@@ -5,6 +5,7 @@ tdjepa collect --env two_room --scale desk
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from tdjepa.base.artefacts import publish, write_card
@@ -35,10 +36,15 @@ def write(path: Path, env: Env, demos: Demonstrations, size: int, storage: str =
     state, action = (demos.state.shape[1:], demos.state.dtype), (demos.action.shape[1:], demos.action.dtype)
     columns = {"pixels": ((size, size, 3), "u1"), "action": action, "state": state}
     columns |= {"proprio": state, "goal_state": state}  # the library's names
+    if demos.kind is not None:
+        names = {name: number for number, name in enumerate(sorted(set(demos.kind)))}
+        columns["kind"] = ((), h5py.enum_dtype(names, "u1"))
     with store.create(path, length, columns, storage) as file, progress(rows, f"collect {env.name}", "frames") as bar:
         file["action"][:] = demos.action
         file["state"][:] = file["proprio"][:] = demos.state
         file["goal_state"][:] = np.repeat(demos.goal, length, axis=0)
+        if demos.kind is not None:
+            file["kind"][:] = np.repeat([names[kind] for kind in demos.kind], length)
         for i in range(0, rows, CHUNK):
             env.restore(demos.state[i : i + CHUNK])
             frames = env.render(size)

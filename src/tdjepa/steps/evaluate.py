@@ -197,6 +197,8 @@ def rows(
         setting["planner"] = planner_hash(cell)
     pairs = locked.entries[: len(outcome["success"])]
     columns = {"scale": cfg.scale, "env": cfg.env, **key, "episode": pairs[:, 0], "start": pairs[:, 1]}
+    if locked.data.kind is not None:  # success on the expert's goals and on all
+        columns["kind"] = locked.data.kind[pairs[:, 0]]
     columns |= {name: outcome[name] for name in ("success", "trivial", "steps")} | setting | {"plans": outcome["plans"]}
     if "least_distance" in outcome:
         columns |= {"start_distance": outcome["start_distance"].round(4), "contact": outcome["least_distance"] < NEAR}
@@ -233,8 +235,12 @@ def shown(table: pd.DataFrame, times: Path | None = None) -> str:
     names = [name for name in names if name in ("method", "cost") or table[name].nunique() > 1]
     groups = [*names, "planner"] if "planner" in table else names  # settings that no column shows stay apart
     found = table.groupby(groups, sort=False, dropna=False).success.agg(["mean", "size"]).reset_index()
-    head = [*names, "success %", "episodes"]
     found["success %"], found["episodes"] = (100 * found["mean"]).map("{:.1f}".format), found["size"]
+    kinds = sorted(table.kind.unique()) if "kind" in table else []  # all groups have the same pairs
+    for kind in kinds:
+        of_kind = table[table.kind == kind].groupby(groups, sort=False, dropna=False).success.mean()
+        found[f"{kind} %"] = (100 * of_kind).map("{:.1f}".format).to_numpy()
+    head = [*names, "success %", *(f"{kind} %" for kind in kinds), "episodes"]
     lines = [[f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in found[head].values.tolist()]
     if times and times.exists():
         of_cell = pd.read_csv(times).groupby("cell").seconds.sum()

@@ -12,7 +12,7 @@ from tdjepa.base.streams import stream
 from tdjepa.config.slices import MineSlice
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make, solved
-from tdjepa.mining import manifest, pairs
+from tdjepa.mining import demands, manifest, pairs
 from tdjepa.mining.split import split
 
 
@@ -29,9 +29,13 @@ def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
             candidates = candidates[~solved_at_start(env, data, candidates, mine.goal_offset)]
         entries = manifest.draw(candidates, goals, mine.seed)
         trivial = solved_at_start(env, data, entries, mine.goal_offset)
+        kinds = None if data.kind is None else data.kind[entries[:, 0]]
+        asked = demands.summary(env.demands(*ends(data, entries, mine.goal_offset)), kinds)
         about = (cfg.env, part, mine.seed, mine.goal_offset)
-        write_json(out / f"{part}.json", manifest.to_json(*about, entries, trivial, sha256_of_input(episodes)))
+        locked = manifest.to_json(*about, entries, trivial, sha256_of_input(episodes))
+        write_json(out / f"{part}.json", {**locked, "demands": asked})
         summary[part] += f", {goals} goals, {trivial.mean():.0%} of them solved at the start"
+        summary |= {f"{part}, {kind}": demands.said(of_kind) for kind, of_kind in asked.items() if of_kind}
     drawn = (mine.pairs, mine.goal_offset, mine.near_end, mine.far_end, stream(mine.seed, "pairs"))
     table = pairs.draw(data.length, np.asarray(parts["test"]), *drawn)
     write_parquet(out / "pairs.parquet", table)
@@ -41,5 +45,10 @@ def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
 
 def solved_at_start(env, data: Store, entries: np.ndarray, goal_offset: int) -> np.ndarray:
     """Whether the goal of each (episode, start) is already reached there; (n,) bool"""
+    return solved(env, *ends(data, entries, goal_offset))
+
+
+def ends(data: Store, entries: np.ndarray, goal_offset: int) -> tuple[np.ndarray, np.ndarray]:
+    """The states at the starts of the entries (episode, start) and at their goals; (n, S), (n, S)"""
     episode, start = entries.T
-    return solved(env, data.state[data.row(episode, start)], data.state[data.row(episode, start + goal_offset)])
+    return data.state[data.row(episode, start)], data.state[data.row(episode, start + goal_offset)]

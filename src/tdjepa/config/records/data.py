@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tdjepa.config.records.base import Count, Env, ImageSize, Record, Seed, Share, Some, Storage, Weight
+from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Share, Some, Storage, Weight
 from tdjepa.config.records.released import Mirror, Sha256
 
 
@@ -21,13 +21,39 @@ class ReacherData(Record):
     image_size: ImageSize
 
 
+class PushTKind(Record):
+    """One kind of demonstrations: who acts, and how noisily."""
+
+    policy: Literal["expert", "wander", "weak"] = Field(
+        description="expert: brings the T to its goal; wander: walks to points around the T; weak: the library's WeakPolicy"
+    )
+    share: Share = Field(description="of the episodes; those of all kinds sum to 1")
+    noise: tuple[Weight, Weight] = Field(
+        description="std of the noise on the actions, drawn per episode from this range"
+    )
+
+    @model_validator(mode="after")
+    def in_order(self):
+        low, high = self.noise
+        if low > high:
+            raise ValueError(f"noise: [{low:g}, {high:g}] is no range; write the lower bound first")
+        return self
+
+
 class PushTData(Record):
     episodes: Count
     max_steps: Count
-    expert_share: Share = Field(description="episodes of the goal-directed pusher; others are the library's WeakPolicy")
+    kinds: dict[Name, PushTKind] = Field(description="the mixture of demonstrations")
     target_share: Share = Field(description="episodes whose goal is the one drawn in the frames; others go anywhere")
-    action_noise: Weight = Field(description="std of the noise on the expert's actions")
     image_size: ImageSize
+
+    @model_validator(mode="after")
+    def shares_sum_to_one(self):
+        total = sum(kind.share for kind in self.kinds.values())
+        if abs(total - 1) > 1e-9:
+            shares = ", ".join(f"{name} {kind.share:g}" for name, kind in self.kinds.items())
+            raise ValueError(f"kinds: the shares ({shares}) sum to {total:g}, but must sum to 1")
+        return self
 
 
 class CubeData(Record):

@@ -27,6 +27,7 @@ class Predictor(Record):
     mlp: Count
     dropout: BelowOne
     history: Count = Field(description="frames that the predictor may see")
+    residual: bool = Field(description="predict the change of the latent, z + f(z, a), instead of the next latent")
 
 
 class Head(Record):
