@@ -236,10 +236,10 @@ def shown(table: pd.DataFrame, times: Path | None = None) -> str:
     groups = [*names, "planner"] if "planner" in table else names  # settings that no column shows stay apart
     found = table.groupby(groups, sort=False, dropna=False).success.agg(["mean", "size"]).reset_index()
     found["success %"], found["episodes"] = (100 * found["mean"]).map("{:.1f}".format), found["size"]
-    kinds = sorted(table.kind.unique()) if "kind" in table else []  # all groups have the same pairs
+    kinds = sorted(table.kind.unique()) if "kind" in table else []
     for kind in kinds:
-        of_kind = table[table.kind == kind].groupby(groups, sort=False, dropna=False).success.mean()
-        found[f"{kind} %"] = (100 * of_kind).map("{:.1f}".format).to_numpy()
+        of_kind = table[table.kind == kind].groupby(groups, dropna=False).success.mean().mul(100).map("{:.1f}".format)
+        found = found.merge(of_kind.rename(f"{kind} %").reset_index(), on=groups, how="left").fillna({f"{kind} %": "–"})
     head = [*names, "success %", *(f"{kind} %" for kind in kinds), "episodes"]
     lines = [[f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in found[head].values.tolist()]
     if times and times.exists():
