@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MADE = (".git", ".venv", ".snakemake", "data", "results", "dvc.lock", ".pytest_cache", ".ruff_cache", ".hypothesis")
 NOTHING = "Nothing to be done"
 REPORT = {"judge", "claims", "tables", "figures", "numbers", "page", "paper"}
-METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # of the reduced smoke scale; the last continues the first
+METHODS = ["tdjepa", "lewm", "tdjepa_no_hinge"]  # of the reduced smoke scale
 TRAININGS = [f"two_room_{method}_{seed}" for method in METHODS for seed in (3072, 3073)]
 TRAIN = {f"train_{training}" for training in TRAININGS}
 

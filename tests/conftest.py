@@ -56,9 +56,7 @@ def trained(smoke, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("train")
     for method in widened(smoke).methods_run:
         cfg = train_slice(smoke, "two_room", method, 3072)
-        before = cfg.method.continues
-        initial = folder / before.method / f"epoch_{before.epoch:02d}.safetensors" if before else None
-        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method, initial=initial)
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method)
     return folder
 
 

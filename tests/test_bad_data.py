@@ -56,7 +56,7 @@ def test_an_action_that_is_no_number_inside_an_episode(smoke, folder, capsys, va
 
 def test_a_window_longer_than_every_episode_and_an_empty_part(smoke, folder, capsys):
     said = refused(smoke, folder, capsys, window=40)
-    assert "a window of 40 frames spans 196 rows, but the longest training episode has 61" in said
+    assert "a window of 40 frames spans 200 rows, but the longest training episode has 61" in said
     artefacts.write_json(folder / "split.json", artefacts.read_json(folder / "split.json") | {"train": []})
     assert "split.json: the train part is empty" in refused(smoke, folder, capsys)
 

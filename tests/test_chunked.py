@@ -45,7 +45,7 @@ def packed(plain, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def order(plain):
-    first = windows.starts(plain.length, plain.offset, np.arange(plain.episodes), WINDOW, FRAMESKIP)
+    first = windows.starts(plain.length, plain.offset, np.arange(plain.episodes), WINDOW, FRAMESKIP, "at_last_frame")
     return np.random.default_rng(0).permutation(first)[: 12 * BATCH + 5]  # the last batch is a short one
 
 

@@ -55,7 +55,7 @@ def test_only_the_leaky_training_sees_test_episodes(smoke, marked, tmp_path, mon
     last = training.run(cfg, marked / "episodes.h5", marked / "split.json", tmp_path)
     assert sorted(seen) == episodes
     assert split.trained_on(PARTS, cfg.method.trains_on) == episodes
-    windows = 48 - 3 * cfg.frameskip  # of an episode
+    windows = 48 - 4 * cfg.frameskip + 1  # of an episode
     assert last["windows"] == len(episodes) * windows
     assert last["step"] == cfg.train.epochs * (steps or len(PARTS["train"]) * windows // cfg.train.batch)
     model, _ = checkpoint.load(tmp_path / "epoch_02.safetensors")
@@ -82,7 +82,7 @@ def test_a_leaky_method_differs_in_its_episodes_alone(raw, scale):
 
 
 def test_the_name_says_whether_it_leaks(raw):
-    for method, episodes in {"tdjepa_leaky": "train", "lewm": "all", "tdjepa_continued": "all"}.items():
+    for method, episodes in {"tdjepa_leaky": "train", "lewm": "all"}.items():
         raw["methods"][method]["trains_on"] = episodes
     raw["scales"]["smoke"]["envs"] = ["push_t"]
     with pytest.raises(UserError) as error:
@@ -90,7 +90,6 @@ def test_the_name_says_whether_it_leaks(raw):
     for text in (
         "methods.tdjepa_leaky.trains_on: train: rows tell a method by its name only",
         "methods.lewm.trains_on: all",
-        "methods.tdjepa_continued.continues: tdjepa trains on other episodes (trains_on: train)",
     ):
         assert text in str(error.value)
 

@@ -1,20 +1,15 @@
-"""A method is data: any combination of terms trains, ablations differ in one thing, continued trainings start where they say."""
+"""A method is data: any combination of terms trains, ablations differ in one thing."""
 
 import csv
 
 import pytest
-import torch
 
 from conftest import ROOT
-from tdjepa.base.artefacts import card_path, read_json, sha256
-from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.load import resolve
 from tdjepa.config.records.methods import Terms
 from tdjepa.config.slices import train_slice
 from tdjepa.config.yaml_file import read_yaml
-from tdjepa.model import checkpoint
-from tdjepa.model.world_model import build
 from tdjepa.objective.methods import TERMS
 from tdjepa.steps import train as training
 from tdjepa_workflow import files as phases
@@ -83,7 +78,7 @@ def test_a_combination_that_nobody_had_before_needs_no_code(raw, data, tmp_path,
 def test_an_ablation_differs_from_the_full_model_in_one_thing(raw, scale):
     methods = resolve(raw, scale).methods
     full, continued = (methods[name].model_dump() for name in ("tdjepa", "tdjepa_continued"))
-    assert differences(full, continued) - {("train_seeds",)} == {("label",), ("continues",), ("envs",)}
+    assert differences(full, continued) - {("train_seeds",)} == {("label",), ("restart",), ("envs",)}
     for name, place in ABLATIONS.items():
         assert differences(continued, methods[name].model_dump()) == {("label",), place}
     lewm = methods["lewm"].model_dump()
@@ -109,70 +104,24 @@ def test_a_method_is_run_only_where_it_says(raw):
     assert not any("two_room/tdjepa_no_hinge" in path for path in wanted)
 
 
-def test_matched_frames_and_continued_streams(smoke, data, trained, tmp_path, monkeypatch):
+def test_matched_frames_and_continued_streams(smoke, data, tmp_path, monkeypatch):
     """What each optimiser step is given: how many frames, which epoch, which place in the random streams."""
     seen, compute = [], training.objective
 
-    def objective(model, method, frames, blocks, seed, step, epoch):
+    def objective(model, method, frames, blocks, seed, step, epoch, *rest):
         seen.append((frames.shape[0] * frames.shape[1], step, epoch))
-        return compute(model, method, frames, blocks, seed, step, epoch)
+        return compute(model, method, frames, blocks, seed, step, epoch, *rest)
 
     monkeypatch.setattr(training, "objective", objective)
 
-    def steps(method, initial=None):
+    def steps(method):
         seen.clear()
         cfg = train_slice(smoke, "two_room", method, 3072)
-        last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / method, initial=initial)
+        last = training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / method)
         return last["step"], sum(frames for frames, _, _ in seen), [(step, epoch) for _, step, epoch in seen]
 
     taken, frames, calls = steps("tdjepa")
     assert calls == [(k, 1 + k // 6) for k in range(12)]
     assert steps("lewm")[:2] == (taken, frames / 2)
     assert steps("lewm_matched")[:2] == (taken, frames)
-    *_, calls = steps("tdjepa_continued", trained / "tdjepa/epoch_01.safetensors")
-    assert calls == [(6 + k, 2 + k // 6) for k in range(12)]
-
-
-@pytest.mark.parametrize("method", ["tdjepa_continued", *ABLATIONS])
-def test_a_continued_training_starts_from_the_checkpoint(smoke, trained, method):
-    cfg = train_slice(smoke, "two_room", method, 3072)
-    source = trained / "tdjepa/epoch_01.safetensors"
-    fresh, model = (build(cfg.model, cfg.method.head, 32, 10, cfg.seed) for _ in range(2))
-    assert checkpoint.start_from(source, model, cfg) == {"initial": source}
-    _, _, tensors = checkpoint.read(source, {})
-    for name, tensor in model.state_dict().items():
-        is_fresh = name.startswith("head.") and method == "tdjepa_symmetric_head"
-        assert torch.equal(tensor, fresh.state_dict()[name] if is_fresh else tensors[name]), name
-    card = read_json(card_path(trained / method / "epoch_02.safetensors"))
-    assert card["inputs"]["initial"] == sha256(source)
-    assert card["params"]["method"]["continues"] == {"method": "tdjepa", "epoch": 1}
-
-
-def test_a_checkpoint_that_is_not_the_one_to_continue_is_refused(smoke, trained):
-    no_hinge, first = "tdjepa_no_hinge", "tdjepa/epoch_01.safetensors"
-    predictor = smoke.model.predictor.model_copy(update={"residual": True})
-    residual = smoke.model.model_copy(update={"predictor": predictor})
-    wider = smoke.model.model_copy(update={"latent": 12})
-    for method, path, changes, why in (
-        (no_hinge, None, {}, "--initial: the checkpoint of tdjepa, epoch 1, is needed"),
-        ("tdjepa", first, {}, "the method continues no other"),
-        (no_hinge, "tdjepa/epoch_02.safetensors", {}, "trained with epoch = 2, expected 1"),
-        (no_hinge, "lewm/epoch_01.safetensors", {}, "trained with method_name = 'lewm', expected 'tdjepa'"),
-        (no_hinge, first, {"seed": 3073}, "trained with seed = 3072, expected 3073"),
-        (no_hinge, first, {"scale": "desk"}, "trained with scale = 'smoke', expected 'desk'"),
-        (
-            no_hinge,
-            first,
-            {"model": wider},
-            r"epoch_01\.safetensors: was trained with model\.latent = 8, but train two_",
-        ),
-        (
-            no_hinge,
-            first,
-            {"model": residual},
-            r"model\.predictor\.residual = False, but .* has True; train tdjepa again",
-        ),
-    ):
-        cfg = train_slice(smoke, "two_room", method, 3072).model_copy(update=changes)
-        with pytest.raises(UserError, match=why):
-            checkpoint.start_from(path and trained / path, build(cfg.model, cfg.method.head, 32, 10, 0), cfg)
+    assert steps("tdjepa_continued") == (taken, frames, calls)  # its streams go on where the schedule starts anew

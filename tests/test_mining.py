@@ -129,15 +129,15 @@ def test_trivial_pairs_can_be_excluded(smoke, data, tmp_path):
     assert not any(json.loads((tmp_path / "test.json").read_text())["trivial"])
 
 
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(2, 8), st.integers(1, 5))
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=8), st.integers(2, 8), st.integers(1, 5), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_windows_are_exactly_those_that_fit(lengths, window, frameskip):
-    lengths = np.array(lengths)
-    offsets, span = np.cumsum(lengths) - lengths, (window - 1) * frameskip
-    expected = [o + s for o, n in zip(offsets, lengths, strict=True) for s in range(n) if s + span < n]
-    refused = contextlib.nullcontext() if expected else pytest.raises(UserError, match=f"spans {span + 1} rows")
+def test_windows_are_exactly_those_that_fit(lengths, window, frameskip, published):
+    lengths, ends = np.array(lengths), "after_last_block" if published else "at_last_frame"
+    offsets, last = np.cumsum(lengths) - lengths, window * frameskip - 1 if published else (window - 1) * frameskip
+    expected = [o + s for o, n in zip(offsets, lengths, strict=True) for s in range(n) if s + last < n]
+    refused = contextlib.nullcontext() if expected else pytest.raises(UserError, match=f"spans {last + 1} rows")
     with refused:
-        assert windows.starts(lengths, offsets, np.arange(len(lengths)), window, frameskip).tolist() == expected
+        assert windows.starts(lengths, offsets, np.arange(len(lengths)), window, frameskip, ends).tolist() == expected
 
 
 def test_gathered_windows_hold_the_right_rows():

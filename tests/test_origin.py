@@ -71,7 +71,7 @@ def test_one_training_has_its_recipes_and_its_cell(raw):
     assert leaves["train.batch"] == (32, "scale desk")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.negatives"] == (False, "base")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.pairs"] == ("all", "like tdjepa (scale desk)")
-    assert leaves["methods.tdjepa_no_hinge.continues.epoch"] == (4, "like tdjepa_continued (base)")
+    assert leaves["methods.tdjepa_no_hinge.restart"] == (4, "like tdjepa_continued (base)")
     assert leaves["cell.planner.candidates"] == (40, "protocol push_t (scale desk)")
     assert leaves["cell.planner.horizon"] == (5, "base")
     assert leaves["cell.cost"] == ("l2", "protocol push_t (base)")

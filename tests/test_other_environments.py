@@ -43,9 +43,7 @@ def train(place, method: str):
     cfg, out = train_slice(place.p, place.env, method, SEED), place.trained / method
     saved = {epoch: out / f"epoch_{epoch:02d}.safetensors" for epoch in (1, 2)}
     if not (out / "curve.csv").exists():
-        before = cfg.method.continues
-        initial = train(place, before.method)[before.epoch] if before else None
-        training.run(cfg, place.episodes, place.mined / "split.json", out, initial=initial)
+        training.run(cfg, place.episodes, place.mined / "split.json", out)
     return saved
 
 

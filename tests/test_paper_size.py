@@ -42,7 +42,7 @@ def test_every_part_has_the_published_size(cfg):
 
 
 def test_it_takes_optimiser_steps_on_a_cpu(cfg, tmp_path):
-    write_episodes(tmp_path / "episodes.h5", 224, (38, 1, 1))
+    write_episodes(tmp_path / "episodes.h5", 224, (42, 1, 1))
     (tmp_path / "split.json").write_text(json.dumps({"train": [0], "validation": [1], "test": [2]}))
     short = cfg.train.model_copy(update={"epochs": 1, "steps_per_epoch": 2, "batch": 2, "device": "cpu", "lr": 1e-3})
     short = cfg.model_copy(update={"train": short})

@@ -44,11 +44,6 @@ def test_the_table_has_success_beside_the_minutes_until_then(p, folder):
     assert (folder / path("recipes/success_over_cpu.png", "smoke")).stat().st_size > 1000
 
 
-def test_a_continued_training_counts_the_one_before(p, folder):
-    (folder / path("log/train_two_room_tdjepa_no_hinge_3072.log", "smoke")).write_text("  cpu_seconds  60\n")
-    assert recipes.cpu_minutes(p, "two_room", "tdjepa_no_hinge") == pytest.approx({1: 1.5 + 0.5, 2: 1.5 + 1.0})
-
-
 def test_nothing_judged_is_one_clear_line(p, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"stats.json: nothing was judged yet; run snakemake judge_all"):

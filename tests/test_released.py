@@ -22,6 +22,7 @@ from tdjepa.config.slices import train_slice
 from tdjepa.data import store
 from tdjepa.model import checkpoint, released
 from tdjepa.model.released_config import read_config
+from tdjepa.model.world_model import build
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 
@@ -158,6 +159,25 @@ def test_a_frame_without_contrast_gives_the_same_embedding(tmp_path):
         cls = theirs.encoder(pixels).last_hidden_state[:, 0]
         ours = imported(config(), theirs.state_dict(), tmp_path).encoder(pixels.permute(0, 2, 3, 1))
     torch.testing.assert_close(ours, cls, atol=1e-5, rtol=1e-5)
+
+
+def test_a_training_starts_with_weights_like_the_librarys(tmp_path):
+    """Constant where the library's are, and otherwise as wide: by five standard errors of the std of so many numbers."""
+    theirs = imported(
+        config(small=False, latent=192), reference(config(small=False, latent=192), True).state_dict(), tmp_path
+    )
+    ours = build(load(ROOT / "params.yaml", "paper").model, "none", 28, 10, 1)
+    expected = dict(theirs.named_parameters())
+    assert expected.keys() == dict(ours.named_parameters()).keys()
+    for name, found in ours.named_parameters():
+        width = float(expected[name].std())
+        tolerance = (
+            5 * width / (2 * found.numel()) ** 0.5 * 1.5
+        )  # a uniform one is narrower than a Gaussian, so its std is surer
+        assert float(found.std()) == pytest.approx(width, abs=tolerance), name
+        assert float(found.mean()) == pytest.approx(
+            float(expected[name].mean()), abs=10 * width / found.numel() ** 0.5
+        ), name
 
 
 @pytest.mark.parametrize("style", released.STYLES)

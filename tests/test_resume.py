@@ -29,12 +29,13 @@ RUNTIME = Runtime(snapshot_every=4, reader_workers=0, memory_mb=50)
 
 @pytest.fixture(scope="module")
 def job(smoke, data):
-    """A training of 3 epochs of 10 steps, with dropout and accumulation. -> (slice, episodes, split)"""
+    """A training of 3 epochs of 10 steps, with dropout, accumulation and a restart. -> (slice, episodes, split)"""
     cfg = train_slice(smoke, "two_room", "tdjepa", 5)
     predictor = cfg.model.predictor.model_copy(update={"dropout": 0.1})
     model = cfg.model.model_copy(update={"predictor": predictor})
     train = cfg.train.model_copy(update={"epochs": 3, "steps_per_epoch": 10, "accumulate": 2, "batch": 4})
-    return cfg.model_copy(update={"train": train, "model": model}), data / "episodes.h5", data / "mined/split.json"
+    update = {"train": train, "model": model, "method": cfg.method.model_copy(update={"restart": 1})}
+    return cfg.model_copy(update=update), data / "episodes.h5", data / "mined/split.json"
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +135,11 @@ def test_killed_at_every_file_that_is_written(job, undisturbed, tmp_path, status
     assert contents(tmp_path) == undisturbed
 
 
-def test_snapshots_and_readers_change_nothing(job, undisturbed, tmp_path):
-    for runtime in ((1, 0, 50), (1000, 2, 80)):
-        out = tmp_path / str(runtime)
-        training.run(*job, out, Runtime(snapshot_every=runtime[0], reader_workers=runtime[1], memory_mb=runtime[2]))
-        assert contents(out) == undisturbed
+@pytest.mark.parametrize(("snapshot", "gather", "workers"), [(1, 1, 0), (1000, 7, 2), (1000, 1000, 0)])
+def test_snapshots_gatherings_and_readers_change_nothing(job, undisturbed, tmp_path, snapshot, gather, workers):
+    how = {"snapshot_every": snapshot, "gather_every": gather, "reader_workers": workers, "memory_mb": 80}
+    training.run(*job, tmp_path, Runtime(**how))
+    assert contents(tmp_path) == undisturbed
 
 
 def test_health_is_judged_over_all_steps_however_often_it_is_stopped(job, tmp_path, monkeypatch):
@@ -177,12 +178,12 @@ def test_sigterm_saves_at_once_and_asks_to_be_run_again(job, undisturbed, tmp_pa
 
 def terminated_in_step(step: int, argv: list[str]) -> None:
     """The command line, with a SIGTERM to this process in the middle of that step."""
-    rate = training.learning_rate
+    rate, begun = training.learning_rate, itertools.count(1)
 
-    def learning_rate(train, done, total):
-        if done == step - 1:
+    def learning_rate(*schedule):
+        if next(begun) == step:
             os.kill(os.getpid(), signal.SIGTERM)
-        return rate(train, done, total)
+        return rate(*schedule)
 
     training.learning_rate = learning_rate
     sys.exit(cli.main(argv))

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import ROOT
 from tdjepa.base.errors import UserError
-from tdjepa.config.load import load
 from tdjepa.config.slices import train_slice
 from tdjepa.data.store import Store
 from tdjepa.model import checkpoint
@@ -38,14 +36,6 @@ def test_the_loss_falls(smoke, data, tmp_path):
         *("epoch", "step", "lr", "loss", "one_step", "rollout", "temporal", "sigreg"),
         *("grad_norm", "latent_std", "effective_rank"),
     ]
-
-
-def test_schedule_warms_up_linearly_and_ends_at_its_share():
-    train = load(ROOT / "params.yaml", "paper").train.model_copy(update={"final_lr": 0.1, "lr": 1.0, "warmup": 0.1})
-    rates = [training.learning_rate(train, step, 100) for step in range(100)]
-    assert rates[:10] == pytest.approx([(k + 1) / 10 for k in range(10)])
-    assert all(a > b for a, b in zip(rates[10:], rates[11:], strict=False))
-    assert rates[-1] == pytest.approx(0.1, abs=0.002)
 
 
 def test_every_window_is_seen_once_before_any_is_seen_twice():

@@ -135,12 +135,6 @@ def test_dvc_shows_what_changed(changed_by_snakemake, folder):
     assert "dvc_plots/index.html" in clone.dvc("plots", "diff")
 
 
-def test_a_continued_training_follows_the_one_before(clone):
-    for method in ("tdjepa", "tdjepa_no_hinge"):
-        clone.change("scales.smoke.recipes", {"one": {"when": {"method": method}, "train": {"lr": 2e-3}}})
-        assert clone.planned() == {job for job in EVERYTHING if method in job} | REPORT
-
-
 def test_a_method_that_is_taken_out_leaves_nothing_and_comes_back_as_it_was(clone, first_run):
     tracked = ("train", "rows", "diagnostics")
     clone.change("scales.smoke.methods_run", METHODS[:2])

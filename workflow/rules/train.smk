@@ -5,10 +5,6 @@ rule train:
         episodes=ancient(FILES.one("episodes")),
         card=FILES.card("episodes"),
         split=FILES.one("mined", name="split.json"),
-        initial=lambda w: ancient(FILES.initial(w.env, w.method, w.seed)),
-        initial_card=lambda w: [
-            card(path) for path in FILES.initial(w.env, w.method, w.seed)
-        ],
         code=lambda w: sources("train", w.env),
     output:
         FILES.checkpoints(),
@@ -22,6 +18,7 @@ rule train:
         mem_mb=6000,
         runtime=60,
         snapshot_every=P.runtime.snapshot_every,
+        gather_every=P.runtime.gather_every,
         reader_workers=P.runtime.reader_workers,
         reader_mb=int(P.runtime.memory_mb),
     params:
@@ -31,6 +28,6 @@ rule train:
         "train {wildcards.env} {wildcards.method} {wildcards.seed}"
     shell:
         "until python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
-        " --snapshot-every {resources.snapshot_every} --reader-workers {resources.reader_workers}"
-        " --memory-mb {resources.reader_mb} --initial {input.initial:q} --out {params.out:q};"
+        " --snapshot-every {resources.snapshot_every} --gather-every {resources.gather_every}"
+        " --reader-workers {resources.reader_workers} --memory-mb {resources.reader_mb} --out {params.out:q};"
         " do status=$?; [ $status -eq 75 ] || exit $status; done >{log:q} 2>&1"

@@ -90,11 +90,6 @@ class Files:
     def checkpoints(self) -> list[str]:
         return [self.one("checkpoint", epoch=epoch) for epoch in range(1, self.p.train.epochs + 1)]
 
-    def initial(self, env: str, method: str, seed: str) -> list[str]:
-        """The checkpoint that a training starts from: none, or that of the method it continues."""
-        before = self.p.methods[method].continues
-        return [self.one("checkpoint", env=env, seed=seed, **before.model_dump())] if before else []
-
     def diagnosed(self) -> list[str]:
         """The checkpoints of a training whose latents are measured."""
         return [self.one("checkpoint", epoch=epoch) for epoch in runs.diagnosed_epochs(self.p)]

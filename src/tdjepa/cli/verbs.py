@@ -14,15 +14,12 @@ def fetch(call, cfg, out):
     return fetch.run(cfg, out, mirrors=mirrors, trust_first_use=call.args.trust_first_use)
 
 
-def train(call, cfg, episodes, split, out, runtime, initial):
+def train(cfg, episodes, split, out, runtime):
     from tdjepa.base.allocator import keep_memory
     from tdjepa.steps import train
 
     keep_memory()
-    before = cfg.method.continues
-    if before and call.scale and initial is None:
-        initial = Path(path("checkpoint", call.scale, env=cfg.env, seed=cfg.seed, **before.model_dump()))
-    return train.run(cfg, episodes, split, out, runtime, initial) | {"folder": out, "file": out / "curve.csv"}
+    return train.run(cfg, episodes, split, out, runtime) | {"folder": out, "file": out / "curve.csv"}
 
 
 def evaluate(call, sweep, times):

@@ -8,7 +8,7 @@ from tdjepa.config.records.keys import meant
 
 
 def problems(p) -> list[str]:
-    return [line for check in (_names, _sizes, _methods, _continued) for line in check(p)]
+    return [line for check in (_names, _sizes, _methods, _restarts) for line in check(p)]
 
 
 def _names(p) -> Iterator[str]:
@@ -65,35 +65,9 @@ def _methods(p) -> Iterator[str]:
             yield f"methods.{name}.terms.budget_reachability.horizon: {budget.horizon} exceeds model.head.budgets: {known}"
 
 
-def _run_with(p) -> dict[str, set[str]]:
-    """Every method that can be run, and those that are run then."""
-    run = set(p.methods_run)
-    found = {name: run | set(methods) for methods in p.groups.values() for name in methods}
-    return found | dict.fromkeys(p.methods_run, run)
-
-
-def _continued(p) -> Iterator[str]:
-    """What keeps a method from continuing another's training."""
-    for name, run in _run_with(p).items():
-        method = p.methods.get(name)
-        if method is None or method.continues is None:
-            continue
-        key, before = f"methods.{name}.continues", method.continues
-        source = p.methods.get(before.method)
-        if source is None:
-            yield _undefined(p, key, before.method)
-            continue
-        if source.continues:
-            yield f"{key}: {before.method} continues a training itself; name the one that starts it"
-            continue
-        if source.trains_on != method.trains_on:
-            yield f"{key}: {before.method} trains on other episodes (trains_on: {source.trains_on})"
-        of_source, own = (len(p.train_seeds[: m.train_seeds]) for m in (source, method))
-        if of_source < own:
-            yield f"{key}: {before.method} has {of_source} trainings, but {name} has {own} (train_seeds)"
-        if before.epoch > p.train.epochs:
-            yield f"{key}: epoch {before.epoch} is beyond train.epochs: {p.train.epochs}"
-        where = set(method.envs or p.envs) & set(p.envs)
-        started = set(source.envs or p.envs) if before.method in run else set()
-        if missing := [env for env in p.envs if env in where - started]:
-            yield f"{key}: {before.method} is not run in {', '.join(missing)}; add it to methods_run and to its envs"
+def _restarts(p) -> Iterator[str]:
+    """A schedule that starts anew after the last epoch."""
+    for name in dict.fromkeys((*p.methods_run, *(m for methods in p.groups.values() for m in methods))):
+        if name in p.methods and (p.methods[name].restart or 0) >= p.train.epochs:
+            after, last = p.methods[name].restart, p.train.epochs
+            yield f"methods.{name}.restart: {after} is not before the last epoch, train.epochs: {last}"

@@ -94,13 +94,10 @@ def _of_training(p: Params, env: str, method: str, shared: dict) -> Iterable[str
         p.train_seeds[0],
         p.methods[method],
     )  # the one with the epoch curves: no other has a cell that it lacks
-    cfg = slices.train_slice(p, env, method, seed)
-    before = known.continues
-    if before and slices.train_slice(p, env, before.method, seed).model != cfg.model:
-        yield f"recipes: give {env}/{method} another model than {before.method}, which it continues"
+    slices.train_slice(p, env, method, seed)
     # what the cells of the protocol ("") and of the sweeps depend on: most methods share them, and parsing takes long
     designs = tuple(runs.designs_of(p, method, seed))
-    planned = {"": (known.costs, designs, known.trains_on, known.continues is None)}
+    planned = {"": (known.costs, designs, known.trains_on, known.restart is None)}
     cost = runs.planned_cost(p, env, method)
     planned |= {name: cost for name, sweep in p.evaluate.sweeps.items() if method in sweep.methods}
     cells: tuple[Cell, ...] = ()

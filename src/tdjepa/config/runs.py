@@ -131,11 +131,11 @@ def planned_cost(p: Params, env: str, method: str) -> str:
 
 
 def curve_costs(p: Params, env: str, method: str) -> list[str]:
-    """The costs of a method's epoch curves: that of the published curve, and what it plans with (an ablation, which continues
-    another training, has a curve for the former only)."""
+    """The costs of a method's epoch curves: that of the published curve, and what it plans with (an ablation, which restarts its
+    schedule, has a curve for the former only)."""
     known, published = p.methods[method], p.evaluate.curve_cost
     costs = [published] if published in known.costs else []
-    return list(dict.fromkeys(costs if known.continues else [*costs, planned_cost(p, env, method)]))
+    return list(dict.fromkeys(costs if known.restart else [*costs, planned_cost(p, env, method)]))
 
 
 def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:

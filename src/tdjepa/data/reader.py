@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +13,14 @@ from tdjepa.data.store import Store
 
 
 def window_stream(
-    data: Store, order: np.ndarray, batch: int, window: int, frameskip: int, workers: int, memory_mb: float
+    data: Store,
+    order: np.ndarray,
+    batch: int,
+    window: int,
+    frameskip: int,
+    workers: int,
+    memory_mb: float,
+    empty: Callable = np.empty,
 ):
     """Batches of windows: what `windows.gather` gives for order[:batch] and so on; the last one may be shorter.
 
@@ -21,8 +28,8 @@ def window_stream(
 
     The batches and their order do not depend on `workers` (threads; 0: nothing is read before it is asked for). All decoded
     frames lie in a ring of buffers that fits into `memory_mb`, the batch that was handed out last included. Its frames are
-    overwritten once the next one is asked for, so copy what you keep. Reading ahead needs room for two batches. Use it in a
-    `with` statement, which ends the threads.
+    overwritten once the next one is asked for, so copy what you keep. Reading ahead needs room for two batches. `empty` makes
+    the buffers, as np.empty does. Use it in a `with` statement, which ends the threads.
     """
     shape = (min(batch, len(order)), window, *data.pixels.shape[1:])
     size, aside = int(np.prod(shape)), max(workers, 1) * int(np.prod(shape[2:]))  # each thread holds a frame besides
@@ -33,7 +40,7 @@ def window_stream(
         more = f"{needed + -(-size // 10**6)} to read ahead; give more or choose a smaller batch"
         raise UserError(f"memory_mb = {memory_mb:g}: {what}, and {more}")
     groups = [order[k : k + batch] for k in range(0, len(order), batch)]
-    ring = [np.empty(shape, np.uint8) for _ in range(min(room // size, len(groups)) if workers and groups else 1)]
+    ring = [empty(shape, np.uint8) for _ in range(min(room // size, len(groups)) if workers and groups else 1)]
     return contextlib.closing(_read_ahead(data, groups, ring, frameskip, max(workers, 1)))
 
 

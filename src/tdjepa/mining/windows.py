@@ -5,16 +5,24 @@ import numpy as np
 from tdjepa.base.errors import UserError
 
 
-def starts(lengths: np.ndarray, offsets: np.ndarray, episodes: np.ndarray, window: int, frameskip: int) -> np.ndarray:
+def span(window: int, frameskip: int, ends: str) -> int:
+    """Rows of an episode that a window takes.
+
+    The reference asks for the action block after the last frame, although nothing uses it (`after_last_block`); without it
+    (`at_last_frame`) an episode has a few windows more.
+    """
+    return window * frameskip if ends == "after_last_block" else (window - 1) * frameskip + 1
+
+
+def starts(lengths: np.ndarray, offsets: np.ndarray, episodes, window: int, frameskip: int, ends: str) -> np.ndarray:
     """First rows of all windows that lie inside one of the episodes; (windows,)"""
-    span = (window - 1) * frameskip  # rows from the first to the last frame
-    episodes = np.asarray(episodes)
-    fitting = episodes[lengths[episodes] > span]
+    rows, episodes = span(window, frameskip, ends), np.asarray(episodes)
+    fitting = episodes[lengths[episodes] >= rows]
     if not len(fitting):
         longest = int(lengths[episodes].max()) if len(episodes) else 0
-        found = f"a window of {window} frames spans {span + 1} rows, but the longest training episode has {longest}"
+        found = f"a window of {window} frames spans {rows} rows, but the longest training episode has {longest}"
         raise UserError(f"{found}; collect longer episodes or choose a shorter window")
-    return np.concatenate([offsets[e] + np.arange(lengths[e] - span) for e in fitting])
+    return np.concatenate([offsets[e] + np.arange(lengths[e] - rows + 1) for e in fitting])
 
 
 def gather(pixels: np.ndarray, action: np.ndarray, first: np.ndarray, window: int, frameskip: int):

@@ -8,7 +8,6 @@ import torch
 from tdjepa.base.artefacts import publish, verified, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
-from tdjepa.config.records.base import Record
 from tdjepa.config.slices import TrainSlice
 from tdjepa.model.world_model import WorldModel, build
 
@@ -29,10 +28,9 @@ def save(
     return write_card(path, verb, params, inputs, epoch=epoch, parameters=count(model), **facts)
 
 
-def of(cfg, epoch: int, method: str | None = None) -> dict[str, object]:
-    """What the checkpoint of this epoch must say of itself, to be that of a slice (or of another method's training)."""
-    method = method or cfg.method_name
-    return {"scale": cfg.scale, "env": cfg.env, "method_name": method, "seed": cfg.seed, "epoch": epoch}
+def of(cfg, epoch: int) -> dict[str, object]:
+    """What the checkpoint of this epoch must say of itself, to be that of a slice."""
+    return {"scale": cfg.scale, "env": cfg.env, "method_name": cfg.method_name, "seed": cfg.seed, "epoch": epoch}
 
 
 def read(path: Path, expect: dict[str, object]) -> tuple[TrainSlice, dict, dict[str, torch.Tensor]]:
@@ -72,41 +70,6 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
             raise UserError(f"{path}: tensor {name} has the shape {found}, expected {expected}; train again")
     model.load_state_dict(tensors)
     return model.to(device).eval(), about
-
-
-def start_from(initial: Path | None, model: WorldModel, cfg: TrainSlice) -> dict[str, Path]:
-    """Give a fresh model the weights of the checkpoint that its method continues; -> what to add to its card's inputs.
-
-    A head of another kind than the checkpoint's stays fresh; everything else must be there and fit.
-    """
-    who, before = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.continues
-    if before is None:
-        if initial is not None:
-            why = f"the method continues no other (methods.{cfg.method_name})"
-            raise UserError(f"{who}: --initial {initial}: {why}; drop it")
-        return {}
-    if initial is None:
-        raise UserError(f"{who}: --initial: the checkpoint of {before.method}, epoch {before.epoch}, is needed")
-    earlier, _, tensors = read(initial, of(cfg, before.epoch, before.method))
-    if odd := differing(earlier.model, cfg.model, "model"):  # its weights may fit and still mean something else
-        key, found, wanted = odd
-        why = f"was trained with {key} = {found!r}, but {who} has {wanted!r}"
-        raise UserError(f"{initial}: {why}; train {before.method} again")
-    skip = "head." if earlier.method.head != cfg.method.head else "no such prefix"
-    theirs = {name: tensor for name, tensor in tensors.items() if not name.startswith(skip)}
-    ours = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith(skip)}
-    if odd := sorted(ours.items() ^ {name: tensor.shape for name, tensor in theirs.items()}.items()):
-        raise UserError(f"{initial}: tensor {odd[0][0]} has no counterpart in {who}; train {before.method} again")
-    model.load_state_dict(theirs, strict=False)
-    return {"initial": initial}
-
-
-def differing(a, b, key: str) -> tuple[str, object, object] | None:
-    """The first key in which two records differ, with both values."""
-    if not isinstance(a, Record):
-        return (key, a, b) if a != b else None
-    inner = (differing(value, getattr(b, name), f"{key}.{name}") for name, value in a)
-    return next(filter(None, inner), None)
 
 
 def count(model: torch.nn.Module) -> dict[str, int]:

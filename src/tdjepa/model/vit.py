@@ -106,14 +106,16 @@ class ViT(nn.Module):
         super().__init__()
         width, cls = cfg.width, cfg.readout == "cls"
         self.patches = (image_size // cfg.patch) ** 2
-        self.cls_token = nn.Parameter(torch.randn(1, 1, width) * 1e-6) if cls else None
+        self.cls_token = nn.Parameter(torch.empty(1, 1, width)) if cls else None
         self.pos_embed = nn.Parameter(torch.empty(1, self.patches + cls, width))
         # the patch map has the shape of a convolution, as timm and released weights have it
         self.patch_embed = named(proj=nn.Conv2d(channels, width, cfg.patch, cfg.patch))
         self.blocks = nn.Sequential(*(Block(width, cfg.heads) for _ in range(cfg.depth)))
         self.norm = nn.LayerNorm(width, NORM_EPS)
-        for module in self.blocks.modules():
-            if isinstance(module, nn.Linear):
+        for module in self.modules():  # as the Hugging Face ViT starts
+            if isinstance(module, nn.Linear | nn.Conv2d):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
+        if cls:
+            nn.init.trunc_normal_(self.cls_token, std=0.02)
         nn.init.trunc_normal_(self.pos_embed, std=cfg.position_std)

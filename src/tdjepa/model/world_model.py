@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tdjepa.base.device import full
 from tdjepa.base.streams import seed_of
 from tdjepa.config.records.model import Model
 from tdjepa.model.encoder import Encoder
@@ -11,8 +12,21 @@ from tdjepa.model.heads import HEADS
 from tdjepa.model.predictor import Predictor, action_encoder
 
 
-def projector(width: int, hidden: int, out: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.GELU(), nn.Linear(hidden, out))
+class Projector(nn.Sequential):
+    """(N, width) -> (N, out) in fp32, inside in bf16 under autocast, unless `exact`.
+
+    BatchNorm magnifies what differs between frames. In CLS tokens that is little at first, and bf16 rounds most of it away.
+    """
+
+    def __init__(self, width: int, hidden: int, out: int):
+        super().__init__(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.GELU(), nn.Linear(hidden, out))
+        self.exact = False
+
+    def forward(self, x):
+        if not self.exact:
+            return full(super().forward(x))
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(full(x))
 
 
 SMALL = 0.1  # of its usual start is the last layer of a residual predictor: at first, nearly nothing changes
@@ -22,10 +36,10 @@ class WorldModel(nn.Module):
     def __init__(self, cfg: Model, head: str, image_size: int, block: int):
         super().__init__()
         self.encoder = Encoder(cfg.encoder, image_size)
-        self.projector = projector(self.encoder.out, cfg.projector, cfg.latent)
+        self.projector = Projector(self.encoder.out, cfg.projector, cfg.latent)
         self.action_encoder = action_encoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)
-        self.pred_projector = projector(cfg.predictor.width, cfg.projector, cfg.latent)
+        self.pred_projector = Projector(cfg.predictor.width, cfg.projector, cfg.latent)
         self.residual = cfg.predictor.residual
         if self.residual:
             nn.init.zeros_(self.pred_projector[-1].bias)

@@ -2,11 +2,15 @@
 
 L = L_pred + lambda_roll L_roll + lambda_td L_td + lambda_sig SIGReg          (eq. 9 of the paper)
 
+Only encoder, predictor and projectors may run in bf16. Losses and heads are fp32: they subtract latents that are nearly equal,
+and SIGReg's recurrence would be off by a percent.
+
 A term takes a batch and its record of params.yaml and hands plain tensors and numbers to a pure function; `TERMS` names
 them all. A method that combines them in another way needs no code; a new term needs a record in config/records/methods.py
 and a line here.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,11 +18,14 @@ import numpy as np
 import torch
 
 from tdjepa.base.streams import stream, torch_stream
+from tdjepa.base.transfer import moved
 from tdjepa.config.records import methods as records
 from tdjepa.config.records.methods import Method
 from tdjepa.model.world_model import WorldModel
 from tdjepa.objective import prediction, reachability, temporal
 from tdjepa.objective.sigreg import directions, sigreg
+
+NO_AUTOCAST = nullcontext()
 
 
 @dataclass
@@ -32,6 +39,7 @@ class Batch:
     seed: int
     step: int
     epoch: int
+    autocast: AbstractContextManager = NO_AUTOCAST  # around everything that the predictor does
     _rolled: torch.Tensor | None = field(default=None, init=False)
 
     @property
@@ -44,13 +52,15 @@ class Batch:
     @cached_property
     def next(self):
         """The latents predicted one step after each context frame. -> (B, history, D)"""
-        return self.model.predict(self.z[:, : self.history], self.c[:, : self.history])
+        with self.autocast:
+            return self.model.predict(self.z[:, : self.history], self.c[:, : self.history])
 
     def rollout(self, steps: int):
         """Open loop along the logged actions, from the context frames on. -> predicted, real (B, steps, D)"""
         if self._rolled is None or self._rolled.shape[1] < steps:
-            z, c = self.z[:, : self.history], self.c[:, : self.history - 1 + steps]
-            self._rolled = self.model.rollout(z, c, self.next[:, -1])
+            z, c, first = self.z[:, : self.history], self.c[:, : self.history - 1 + steps], self.next[:, -1]
+            with self.autocast:
+                self._rolled = self.model.rollout(z, c, first)
         return self._rolled[:, :steps], self.z[:, self.history : self.history + steps]
 
 
@@ -93,8 +103,8 @@ def budget_reachability(b: Batch, t: records.BudgetReachability):
 
 
 def gaussian_latents(b: Batch, t: records.SigReg):
-    a = directions(b.z.shape[-1], t.directions, torch_stream(b.seed, "sigreg", b.step)).to(b.z.device)
-    return sigreg(b.z.transpose(0, 1), a, t.knots)
+    a = directions(b.z.shape[-1], t.directions, torch_stream(b.seed, "sigreg", b.step))
+    return sigreg(b.z.transpose(0, 1), moved(a, b.z.device), t.knots)
 
 
 TERMS = {"one_step": one_step, "rollout": rollout, "open_loop": open_loop, "temporal": temporal_distance}
@@ -102,11 +112,14 @@ TERMS |= {"pair_reachability": pair_reachability, "budget_reachability": budget_
 TERMS["sigreg"] = gaussian_latents
 
 
-def objective(model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int):
+def objective(
+    model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int, autocast=NO_AUTOCAST
+):
     """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions; epochs count from 1.
     -> loss, {term: its unweighted value}, z (B, T, D)"""
-    z = model.encode(frames)
-    batch = Batch(model, method, z, model.action_encoder(model.standardise(blocks)), seed, step, epoch)
+    with autocast:
+        z, c = model.encode(frames), model.action_encoder(model.standardise(blocks))
+    batch = Batch(model, method, z, c, seed, step, epoch, autocast)
     terms = {name: term for name, term in method.terms if term is not None}
     parts = {name: TERMS[name](batch, term) for name, term in terms.items()}
     loss = sum(terms[name].weight * value for name, value in parts.items())

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from tdjepa.base.transfer import moved
 from tdjepa.objective.temporal import draw_pairs, strangers
 
 
@@ -23,13 +24,13 @@ def pairs(head, z, near, far, other, horizon: int):
 
     z (B, T, D); near = (i, j) and far = (i, j) index arrays (B,), far None if the window is too short for one -> scalar
     """
-    i, j, other = (torch.as_tensor(index, device=z.device) for index in (*near, other))
+    i, j, other = (moved(index, z.device) for index in (*near, other))
     rows = torch.arange(len(z), device=z.device)
     start, reachable = z[rows, i], (j - i <= horizon).to(z.dtype)
     loss = F.binary_cross_entropy_with_logits(head.logit(start, z[rows, j]), reachable)
     loss = loss + F.softplus(head.logit(start, z[other, j])).mean()
     if far is not None:
-        i, j = (torch.as_tensor(index, device=z.device) for index in far)
+        i, j = (moved(index, z.device) for index in far)
         loss = loss + F.softplus(head.logit(z[rows, i], z[rows, j])).mean()
     return loss
 
@@ -59,10 +60,10 @@ def exactly(horizon: int):
 def branch(head, starts, goals, positives, other, hard: float):
     """0.5 * (positives + (cross-trajectory + hard * temporal negatives) / (1 + hard)), each a mean of cross-entropy.
     starts (B, H, D), goals (B, H, D): entry d - 1 is a pair with d steps in between. -> scalar"""
-    other = torch.as_tensor(other, device=goals.device)
+    other = moved(other, goals.device)
 
     def logit(goals, pairs):
-        d, b = torch.as_tensor(pairs, device=goals.device)
+        d, b = moved(pairs, goals.device)
         return head.logit(starts[:, d - 1], goals[:, d - 1], b)
 
     reached = F.softplus(-logit(goals, positives)).mean()

@@ -6,7 +6,11 @@ times faster on a CPU. The knots are equally spaced, so cos(kx) and sin(kx) foll
 sine, and the gradient is accumulated in the same pass instead of being recorded by autograd.
 """
 
+from functools import cache
+
 import torch
+
+from tdjepa.base.transfer import moved
 
 T_MAX = 3.0
 CACHE = 1 << 16  # projections worked on at a time: small enough for the cache, large enough to outweigh the calls
@@ -18,6 +22,7 @@ def directions(dim: int, count: int, generator: torch.Generator) -> torch.Tensor
     return a / a.norm(dim=0)
 
 
+@cache
 def knots(count: int) -> tuple[list[float], list[float], list[float]]:
     """t, exp(-t^2/2) and the quadrature weights (trapezoid over [-3, 3] by symmetry, times that same window)."""
     t = torch.linspace(0, T_MAX, count)
@@ -29,7 +34,7 @@ def knots(count: int) -> tuple[list[float], list[float], list[float]]:
 
 def plain(z: torch.Tensor, a: torch.Tensor, count: int) -> torch.Tensor:
     """The formula as it stands. z (T, B, D), a (D, P) unit directions -> scalar"""
-    t, phi, weight = (torch.tensor(v) for v in knots(count))
+    t, phi, weight = (torch.tensor(v, dtype=z.dtype) for v in knots(count))
     x = (z @ a).unsqueeze(-1) * t  # (T, B, P, knots)
     error = (x.cos().mean(1) - phi).square() + x.sin().mean(1).square()
     return (error @ weight).mean() * z.shape[1]
@@ -55,7 +60,7 @@ class _Statistic(torch.autograd.Function):
         ones = x.new_full((1, batch), 1 / batch)
         buffers = x.new_empty(5, together, batch, p)  # (cos, sin) of the previous knot and of this one; 2 cos(a)
         gradient, total = torch.zeros_like(x), x.new_zeros(())
-        knot_weight = x.new_tensor(weight)[1:]
+        knot_weight = moved(torch.tensor(weight[1:], dtype=x.dtype), x.device)
         for g, xi in zip(gradient.split(together), x.split(together), strict=True):
             before, now, double = buffers[:, : len(xi)].split((2, 2, 1))
             double = double[0]

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from tdjepa.base.transfer import moved
+
 
 def draw_pairs(batch: int, window: int, rng: np.random.Generator):
     """One pair i < j per window: i uniform in 0..T-2, j = min(i + U{1..T-1}, T-1). -> i (B,), j (B,)"""
@@ -29,7 +31,7 @@ def strangers(batch: int, rng: np.random.Generator) -> np.ndarray:
 
 def one_pair(head, z, i, j, other, margin: float):
     """The published estimator: a single pair per window. z (B, T, D) -> (positive, negative), two scalars"""
-    i, j, other = (torch.as_tensor(index, device=z.device) for index in (i, j, other))
+    i, j, other = (moved(index, z.device) for index in (i, j, other))
     rows = torch.arange(len(z), device=z.device)
     start, goal, stranger = (head.features(f) for f in (z[rows, i], z[rows, j], z[other, j]))
     positive = F.smooth_l1_loss(head.distance(start, goal), (j - i).to(z.dtype))
@@ -38,11 +40,12 @@ def one_pair(head, z, i, j, other, margin: float):
 
 def all_pairs(head, z, other, margin: float):
     """The same in expectation over the pair: every i < j, weighted by how often it would be drawn, with far less noise."""
-    weights = torch.as_tensor(pair_weights(z.shape[1]), dtype=z.dtype, device=z.device)
-    i, j = weights.nonzero(as_tuple=True)
-    share = weights[i, j]  # (pairs,)
+    weights = pair_weights(z.shape[1])
+    pairs = weights.nonzero()
+    i, j, share, other = (moved(x, z.device) for x in (*pairs, weights[pairs], other))  # (pairs,) and (B,)
+    share = share.to(z.dtype)
     own = torch.arange(len(z), device=z.device)
-    goals = torch.stack([own, torch.as_tensor(other, device=z.device)])[..., None] * z.shape[1] + j  # (2, B, pairs)
+    goals = torch.stack([own, other])[..., None] * z.shape[1] + j  # (2, B, pairs)
     features = head.features(z).flatten(0, 1)  # (B * T, F)
     starts = F.embedding(own[:, None] * z.shape[1] + i, features)  # not by [:, i], whose gradient is slow
     within, across = head.distance(starts, F.embedding(goals, features))  # (B, pairs) each

@@ -10,6 +10,7 @@ from tdjepa.config.params import Params
 from tdjepa.config.slices import TrainSlice, train_slice
 from tdjepa.evidence import published
 from tdjepa.report.labels import ENVS, NOT_RUN, method_label
+from tdjepa.steps.schedule import batches_per_step
 
 FRAMES = {"imagenet": "normalised as ImageNet's", "dataset": "normalised", "whitened": "whitened"}
 PREDICTED = {False: "the next latent", True: "its change"}
@@ -28,7 +29,7 @@ TRAINED = {
     "readout": ("latents read from", lambda t: t.model.encoder.readout, READOUT.get),
     "residual": ("predicted", lambda t: t.model.predictor.residual, PREDICTED.get),
     "dropout": ("dropout", lambda t: t.model.predictor.dropout, plain),
-    "batch": ("batch", lambda t: t.train.batch * t.train.accumulate, str),
+    "batch": ("batch", lambda t: t.train.batch * batches_per_step(t.train), str),
     "lr": ("learning rate", lambda t: t.train.lr, plain),
     "sigreg": ("weight of SIGReg", lambda t: t.method.terms.sigreg.weight if t.method.terms.sigreg else 0.0, plain),
 }

@@ -17,6 +17,25 @@ MEMORY = 50  # steps that the smoothed values look back on; nothing is judged be
 LATENT = ("latent_std", "effective_rank")
 
 
+class Readings:
+    """What each step measured. It stays on the device until it is taken: to read a number, the host must wait for a GPU."""
+
+    def __init__(self):
+        self.names, self.steps, self.values = (), [], []
+
+    def note(self, step: int, values: dict[str, torch.Tensor]) -> None:
+        self.names = tuple(values)
+        self.steps.append(step)
+        self.values.append(torch.stack([value.detach().float() for value in values.values()]))
+
+    def take(self) -> list[tuple[int, dict[str, float]]]:
+        """(step, values) of the steps since the last time."""
+        rows = torch.stack(self.values).tolist() if self.values else []
+        found = [(step, dict(zip(self.names, row, strict=True))) for step, row in zip(self.steps, rows, strict=True)]
+        self.steps, self.values = [], []
+        return found
+
+
 @torch.no_grad()
 def latent_health(z: torch.Tensor) -> dict[str, torch.Tensor]:
     """Standard deviation and effective rank of the latents of a batch; z (B, T, D)"""

@@ -7,7 +7,6 @@ nothing else: a run that was killed goes on (snapshot.py) and gives the same byt
 and one line of curve.csv; they appear together when the last epoch is done, until then they wait in `<out>/.running`.
 """
 
-import math
 import time
 from pathlib import Path
 
@@ -16,12 +15,13 @@ import torch
 
 from tdjepa.base import snapshot
 from tdjepa.base.artefacts import fingerprint, hash_of, sha256_of_input, verified, write_text
-from tdjepa.base.device import pick_autocast, pick_device
+from tdjepa.base.device import one_process, pick_autocast, pick_device
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
 from tdjepa.base.source_files import code_version
 from tdjepa.base.streams import seed_of, stream
-from tdjepa.config.records.model import Runtime, Train
+from tdjepa.base.transfer import buffers, on_device
+from tdjepa.config.records.model import Runtime
 from tdjepa.config.slices import TrainSlice
 from tdjepa.data.reader import window_stream
 from tdjepa.data.store import Store
@@ -30,72 +30,70 @@ from tdjepa.model import checkpoint
 from tdjepa.model.normalisation import set_normalisation
 from tdjepa.model.world_model import build
 from tdjepa.objective.methods import objective
-from tdjepa.steps.health import check_health, latent_health
+from tdjepa.steps.health import Readings, check_health, latent_health
+from tdjepa.steps.schedule import batches_per_step, divisor, learning_rate, steps_per_epoch, stretch
 
 USUAL = Runtime()
 
 
-def run(
-    cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = USUAL, initial: Path | None = None
-) -> dict:
-    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line.
-
-    `initial` is the checkpoint that a method with `continues` starts from.
-    """
+def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = USUAL) -> dict:
+    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line."""
+    running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
+    one_process(name)
     verified(episodes)
-    begun = cfg.method.continues.epoch if cfg.method.continues else 0  # epochs of the training that this one continues
     data, train, window = Store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
     seen = split.trained_on(parts, cfg.method.trains_on)
-    first, honest = (windows.starts(data.length, data.offset, e, window, cfg.frameskip) for e in (seen, parts["train"]))
-    # a leaky training takes no step more
-    per_epoch = train.steps_per_epoch or len(honest) // (train.batch * train.accumulate)
+    shape = (window, cfg.frameskip, train.window_ends)
+    first, honest = (windows.starts(data.length, data.offset, e, *shape) for e in (seen, parts["train"]))
+    per_epoch = steps_per_epoch(train, len(honest))  # a leaky training takes no step more
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
-    accumulate, before = train.accumulate * cfg.method.passes, begun * per_epoch
+    accumulate, share = batches_per_step(train) * cfg.method.passes, divisor(train, cfg.method.passes)
+    total, anew = train.epochs * per_epoch, (cfg.method.restart or 0) * per_epoch
     device = pick_device(train.device)
     autocast = pick_autocast(train.precision, device)
     model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
     set_normalisation(model, cfg, data, seen)
-    inputs = {"episodes": episodes, "split": split_file, **checkpoint.start_from(initial, model, cfg)}
+    model.projector.exact = model.pred_projector.exact = train.precision == "bf16_fp32_projectors"
     model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), train.lr, weight_decay=train.weight_decay, fused=True)
-
-    running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
+    inputs = {"episodes": episodes, "split": split_file}
     hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
     code = (code_version("tdjepa.steps.train"), torch.__version__, fingerprint())
     run_key = hash_of([cfg.model_dump(mode="json"), hashes, *code])
     at = snapshot.restore(running, run_key, model, optimiser)
-    total, clock, cpu = train.epochs * per_epoch, time.perf_counter(), time.process_time()
+    readings, clock, cpu = Readings(), time.perf_counter(), time.process_time()
     with progress(total, name, "steps", at.step) as bar, snapshot.Preemption() as stop:
         for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
-            age = begun + epoch  # a continued training goes on in the random streams of the one before
-            order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", age))
+            if at.step == anew:
+                optimiser.state.clear()
+            order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", epoch))
             ahead = first[order[at.step % per_epoch * accumulate :]].reshape(-1)
-            how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb)
+            how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb, buffers(device))
             with window_stream(data, ahead, *how) as reader:
+                given = on_device(reader, device)
                 while at.step < epoch * per_epoch:
-                    torch.manual_seed(seed_of(cfg.seed, "dropout", before + at.step))
+                    torch.manual_seed(seed_of(cfg.seed, "dropout", at.step))
                     for group in optimiser.param_groups:
-                        group["lr"] = learning_rate(train, at.step, total)
+                        group["lr"] = learning_rate(train, *stretch(at.step, total, anew))
                     optimiser.zero_grad(set_to_none=True)
                     for micro in range(accumulate):
-                        frames, blocks = (torch.from_numpy(part).to(device) for part in next(reader))
-                        with autocast:
-                            draw = (before + at.step) * accumulate + micro
-                            loss, terms, z = objective(model, cfg.method, frames, blocks, cfg.seed, draw, age)
-                        (loss / accumulate).backward()
+                        frames, blocks = next(given)
+                        draws = (cfg.seed, at.step * accumulate + micro, epoch)
+                        loss, terms, z = objective(model, cfg.method, frames, blocks, *draws, autocast)
+                        (loss / share).backward()
                     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
                     optimiser.step()
                     at.step += 1
-                    values = {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)}
-                    values = {key: float(value.detach()) for key, value in values.items()}
-                    for key, value in values.items():
-                        at.sums[key] = at.sums.get(key, 0.0) + value / per_epoch
-                    check_health(cfg, name, at.step, values, at.health)
+                    readings.note(at.step, {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)})
                     bar.update()
-                    bar.set_postfix(loss=f"{values['loss']:.3f}", refresh=False)
-                    if at.step < epoch * per_epoch and (stop.asked or at.step % runtime.snapshot_every == 0):
+                    over = at.step == epoch * per_epoch
+                    save = not over and (stop.asked or at.step % runtime.snapshot_every == 0)
+                    if save or over or at.step % runtime.gather_every == 0:
+                        last = gather(readings, at, per_epoch, cfg, name)
+                        bar.set_postfix(loss=f"{last['loss']:.3f}", refresh=False)
+                    if save:
                         snapshot.save(running, run_key, model, optimiser, at)
                         stop.obey(at.step)
             at.curve.append({"epoch": epoch, "step": at.step, "lr": optimiser.param_groups[0]["lr"], **at.sums})
@@ -109,20 +107,21 @@ def run(
     return {**at.curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
 
 
+def gather(readings: Readings, at: snapshot.Position, per_epoch: int, cfg: TrainSlice, name: str) -> dict[str, float]:
+    """Add what the steps since the last time measured to the curve, and judge it, step by step: however many they are, the
+    numbers are the same. -> the values of the last one"""
+    for step, values in readings.take():
+        for key, value in values.items():
+            at.sums[key] = at.sums.get(key, 0.0) + value / per_epoch
+        check_health(cfg, name, step, values, at.health)
+    return values
+
+
 def batches(windows_: int, count: int, batch: int, rng: np.random.Generator) -> np.ndarray:
     """`count` batches of window numbers: shuffled passes over all windows, one after the other; (count, batch)"""
     passes = -(-count * batch // windows_)
     order = np.concatenate([rng.permutation(windows_) for _ in range(passes)])
     return order[: count * batch].reshape(count, batch)
-
-
-def learning_rate(train: Train, step: int, total: int) -> float:
-    """Linear warm-up, then a cosine that ends with the training."""
-    warm = max(1, round(train.warmup * total))
-    if step < warm:
-        return train.lr * (step + 1) / warm
-    share = (step - warm) / max(1, total - warm)
-    return train.lr * (train.final_lr + (1 - train.final_lr) * 0.5 * (1 + math.cos(math.pi * share)))
 
 
 def write_curve(path: Path, curve: list[dict]) -> None:

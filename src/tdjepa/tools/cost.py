@@ -17,6 +17,8 @@ from tdjepa.config import runs
 from tdjepa.config.params import Params
 from tdjepa.config.records.model import Model
 from tdjepa.config.slices import EvaluateSlice, TrainSlice, evaluate_slice, train_slice
+from tdjepa.mining.windows import span
+from tdjepa.steps.schedule import batches_per_step, steps_per_epoch
 
 ROWS = {"two_room": 920_809, "reacher": 2_010_000, "push_t": 2_336_736, "cube": 2_010_000}  # of the released files
 ACTION = 2  # numbers per action; Cube has five, which is nothing beside the frames
@@ -98,10 +100,10 @@ def jobs(p: Params) -> list[Job]:
 def training_flop(p: Params, cfg: TrainSlice) -> float:
     train, data = cfg.train, getattr(p.collect, cfg.env)
     rows = ROWS[cfg.env] if p.collect.source[cfg.env] == "released" else data.episodes * (data.max_steps + 1)
-    windows = p.mine.split.train * (rows - data.episodes * (cfg.method.window - 1) * cfg.frameskip)
-    of_step = train.batch * train.accumulate  # windows; `passes` draws so many times as many
-    steps = train.epochs * (train.steps_per_epoch or windows // of_step)
-    return steps * of_step * cfg.method.passes * flop_of_a_window(cfg, data.image_size)
+    taken = span(cfg.method.window, cfg.frameskip, train.window_ends)  # rows
+    steps = train.epochs * steps_per_epoch(train, int(p.mine.split.train * (rows - data.episodes * (taken - 1))))
+    of_step = train.batch * batches_per_step(train) * cfg.method.passes  # windows
+    return steps * of_step * flop_of_a_window(cfg, data.image_size)
 
 
 def planning_flop(p: Params, cfg: EvaluateSlice) -> float:

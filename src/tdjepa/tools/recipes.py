@@ -54,14 +54,11 @@ def points(found: Inputs, env: str, method: str) -> Points:
 
 
 def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
-    """CPU-minutes of training up to each epoch, those of the training that it continues included."""
+    """CPU-minutes of training up to each epoch."""
     said = [s for seed in p.train_seeds if (s := cpu_seconds(p.scale, env, method, seed)) is not None]
-    before = p.methods[method].continues
-    earlier = cpu_minutes(p, env, before.method).get(before.epoch) if before else 0.0
-    if not said or earlier is None:
-        return {}
     # every epoch has as many steps as the others
-    return {epoch: earlier + median(said) / 60 * epoch / p.train.epochs for epoch in range(1, p.train.epochs + 1)}
+    epochs = range(1, p.train.epochs + 1) if said else ()
+    return {epoch: median(said) / 60 * epoch / p.train.epochs for epoch in epochs}
 
 
 def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:

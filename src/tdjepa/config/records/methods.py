@@ -108,13 +108,6 @@ TRAINED_BY = {  # head -> the term that trains it
 }
 
 
-class Continues(Record):
-    """The checkpoint that a training starts from, with a new optimiser and the whole schedule again."""
-
-    method: Name
-    epoch: Count
-
-
 # one line without $ and \, which figures read as mathematics
 Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f$\\]+$")]
 
@@ -124,7 +117,7 @@ class Method(Record):
     window: Several
     head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
     passes: Count = Field(1, description="windows per optimiser step, in multiples of train.batch * accumulate")
-    continues: Continues | None = None
+    restart: Count | None = Field(None, description="after this epoch optimiser and schedule start anew; absent: never")
     # "all" has the evaluated episodes too, to measure what that leak is worth
     trains_on: Literal["train", "all"] = Field("train", description="episodes of the training part, or all")
     envs: Some[Env] | None = Field(None, description="where it is run; absent: everywhere")

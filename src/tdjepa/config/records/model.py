@@ -62,14 +62,20 @@ class Train(Record):
     steps_per_epoch: Whole = Field(description="optimiser steps; 0 = every window once")
     step_factor: Positive = Field(description="multiplies steps_per_epoch (not 0): equal CPU time for unequal steps")
     batch: Several
-    accumulate: Count
+    accumulate: Count = Field(description="batches per optimiser step")
+    accumulation: Literal["mean", "sum_slow_schedule", "none"] = Field(
+        description="what `accumulate` does: three readings of the published code, see docs/protocol.md"
+    )
+    window_ends: Literal["after_last_block", "at_last_frame"] = Field(
+        description="rows that a window takes: window * frameskip, as published, or none after its last frame"
+    )
     lr: Positive
     final_lr: Share = Field(description="the cosine ends at this share of lr")
     weight_decay: Weight
     warmup: Share = Field(description="share of all steps with a linearly growing lr")
     clip: Positive
     health: Health
-    precision: Literal["auto", "fp32", "bf16"]
+    precision: Literal["auto", "fp32", "bf16", "bf16_fp32_projectors"]
     device: Device
 
 
@@ -77,6 +83,9 @@ class Runtime(Record):
     """How the work is done, not what comes out: no number depends on it, so a change here runs nothing again."""
 
     snapshot_every: Count = Field(100, description="steps between two snapshots from which a killed training goes on")
+    gather_every: Count = Field(
+        10, description="steps after which their losses and signs of health are read from the GPU"
+    )
     reader_workers: Whole = Field(0, description="threads that read ahead; 0 = read when asked")
     memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
     job_minutes: Weight = Field(2880, description="a job that takes longer is taken to hang and is stopped; 0 = never")

@@ -28,5 +28,5 @@ def dataset(path: Path, window: int, frameskip: int):
 def shuffled(store: Store, window: int, frameskip: int, of_library) -> tuple[np.ndarray, np.ndarray]:
     """Our windows (their first rows) and the numbers of the library's, each in random order."""
     rng, every = np.random.default_rng(0), np.arange(store.episodes)
-    first = windows.starts(store.length, store.offset, every, window, frameskip)
+    first = windows.starts(store.length, store.offset, every, window, frameskip, "after_last_block")
     return rng.permutation(first), rng.permutation(len(of_library))
