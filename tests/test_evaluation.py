@@ -94,7 +94,7 @@ def test_batch_order_and_workers_change_nothing(method, smoke, data, trained):
     def play(which):
         env = make("two_room")
         planner = evaluation.load_planners(cfg, saved(trained, method), env, locked)[0]
-        policy = planner.policy(locked.goal_frames(make("two_room"))[which], 7, locked.entries[which])
+        policy = planner.policy(locked.goal_frames[which], 7, locked.entries[which])
         return locked.play(env, policy, which, cfg.cells[0].planner.history)
 
     every = play(slice(0, n))

@@ -71,7 +71,7 @@ def test_together_and_one_by_one_are_the_same(place):
     def play(which):
         env = make(place.env)
         planner = evaluation.load_planners(cfg, train(place, "tdjepa"), env, locked)[0]
-        policy = planner.policy(locked.goal_frames(make(place.env))[which], 7, locked.entries[which])
+        policy = planner.policy(locked.goal_frames[which], 7, locked.entries[which])
         return locked.play(env, policy, which, cfg.cells[0].planner.history)
 
     together, alone = play(slice(0, 2)), [play(slice(k, k + 1)) for k in (1, 0)][::-1]

@@ -151,16 +151,17 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     return cells
 
 
-def cell(p: Params, env: str, overlay: Mapping, plan_seeds: int, pairs: int) -> dict:
-    """The protocol of an environment with some keys changed, for the first so many plan seeds and pairs; keys of the planner
-    and the costs may stand beside the others."""
+def cell(p: Params, env: str, overlay: Mapping, plan_seeds: int | tuple[int, ...], pairs: int) -> dict:
+    """The protocol of an environment with some keys changed, for the first so many plan seeds (or these) and pairs; keys of the
+    planner and the costs may stand beside the others."""
     ev, protocol = p.evaluate, p.evaluate.protocol[env]
     parts = {
         "planner": {**ev.planner.model_dump(mode="json"), **protocol.planner},
         "costs": ev.costs.model_dump(mode="json"),
     }
     cell = {"design": MAIN, "setting": MAIN, "epoch": p.train.epochs, "alpha": ev.blend}
-    cell |= {"plan_seeds": ev.plan_seeds[:plan_seeds], "pairs": pairs}
+    seeds = ev.plan_seeds[:plan_seeds] if isinstance(plan_seeds, int) else plan_seeds
+    cell |= {"plan_seeds": seeds, "pairs": pairs}
     cell |= {"solver": protocol.solver, "refinements": protocol.refinements, "w": protocol.w}
     for key, value in overlay.items():
         next((part for part in parts.values() if key in part), cell)[key] = value
