@@ -144,6 +144,8 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     usual = {"setting": name, "cost": planned_cost(p, env, method)}
     cells = []
     for overlay in sweep.cells.values():
+        if overlay.get("epoch") == "curve":
+            overlay = overlay | {"epoch": diagnosed_epochs(p)}
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
         for values in itertools.product(*choices):
             overlaid = usual | dict(zip(overlay, values, strict=True))

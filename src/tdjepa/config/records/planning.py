@@ -133,7 +133,8 @@ class Sweep(Record):
     pairs: Count = Field(description="start-goal pairs, from the first of the manifest")
     manifest: Manifest
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
-        description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
+        description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs; "
+        "`epoch: curve` is every epoch of evaluate.curve_epochs and the last"
     )
 
     @model_validator(mode="after")
@@ -166,7 +167,7 @@ class Evaluate(Record):
     locked: dict[Env, Sha256] = Field(description="sha256_of_lines by environment; every other manifest is refused")
     blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
     curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curves, with the first plan seed")
-    curve_trainings: Count | None = Field(None, description="of how many trainings, from the first; absent: all")
+    curve_trainings: Whole | None = Field(None, description="of how many trainings, from the first; absent: all")
     curve_pairs: Count = Field(description="on how many pairs, from the first of the manifest")
     curve_cost: Cost
     planner: Planner
