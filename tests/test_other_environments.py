@@ -29,7 +29,9 @@ def place(request, smoke, tmp_path_factory):
     """An environment's smoke data, collected and mined. -> its parameters, name, files, and a folder for trainings"""
     env, folder = request.param, tmp_path_factory.mktemp(request.param)
     designs = {"main": Design(pairs=2, plan_seeds=1)}
-    few = smoke.evaluate.model_copy(update={"designs": designs, "plan_seeds": (7,), "curve_epochs": (), "budget": 30})
+    sweeps = {name: sweep.model_copy(update={"pairs": 2}) for name, sweep in smoke.evaluate.sweeps.items()}
+    few = {"designs": designs, "sweeps": sweeps, "plan_seeds": (7,), "curve_epochs": (), "budget": 30}
+    few = smoke.evaluate.model_copy(update=few)
     two_steps = smoke.train.model_copy(update={"steps_per_epoch": 1})
     p = smoke.model_copy(update={"envs": (env,), "train": two_steps, "evaluate": few})
     episodes, mined = folder / "episodes.h5", folder / "mined"

@@ -55,7 +55,7 @@ def layers(raw: Mapping, scale: str | None, source: str) -> tuple[dict, dict]:
             known += "".join(f", or one of them with _{name}" for name in raw.get("overlays") or {})
             raise UserError(f"{source}: scale = {short(chosen)}: must be one of {known}{meant(chosen, scales)}")
     base = {key: value for key, value in raw.items() if key not in ("scales", "overlays")} | {"scale": scale}
-    overlay = inherited(scales, scale, f"{source}: scales")
+    overlay = inherited({**(raw["scales"] or {}), scale: scales[scale]}, scale, f"{source}: scales")
     if "scale" in overlay:
         raise UserError(f"{source}: scales.{scale}.scale: no such key; a scale is `like` another, it chooses none")
     return _written_out(base, source), _written_out(merge(base, overlay), source)

@@ -142,6 +142,7 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     """The cells of a sweep; a cell that names no cost plans with the deployed one, or the method's first."""
     sweep = p.evaluate.sweeps[name]
     usual = {"setting": name, "cost": planned_cost(p, env, method)}
+    own = {} if sweep.plan_seed is None else {"plan_seeds": (sweep.plan_seed,)}
     cells = []
     for overlay in sweep.cells.values():
         if overlay.get("epoch") == "curve":
@@ -149,21 +150,20 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
         for values in itertools.product(*choices):
             overlaid = usual | dict(zip(overlay, values, strict=True))
-            cells.append(cell(p, env, overlaid, sweep.plan_seeds, sweep.pairs))
+            cells.append(cell(p, env, overlaid | own, sweep.plan_seeds, sweep.pairs))
     return cells
 
 
-def cell(p: Params, env: str, overlay: Mapping, plan_seeds: int | tuple[int, ...], pairs: int) -> dict:
-    """The protocol of an environment with some keys changed, for the first so many plan seeds (or these) and pairs; keys of the
-    planner and the costs may stand beside the others."""
+def cell(p: Params, env: str, overlay: Mapping, plan_seeds: int, pairs: int) -> dict:
+    """The protocol of an environment with some keys changed, for the first so many plan seeds and pairs; keys of the planner
+    and the costs may stand beside the others."""
     ev, protocol = p.evaluate, p.evaluate.protocol[env]
     parts = {
         "planner": {**ev.planner.model_dump(mode="json"), **protocol.planner},
         "costs": ev.costs.model_dump(mode="json"),
     }
     cell = {"design": MAIN, "setting": MAIN, "epoch": p.train.epochs, "alpha": ev.blend}
-    seeds = ev.plan_seeds[:plan_seeds] if isinstance(plan_seeds, int) else plan_seeds
-    cell |= {"plan_seeds": seeds, "pairs": pairs}
+    cell |= {"plan_seeds": ev.plan_seeds[:plan_seeds], "pairs": pairs}
     cell |= {"solver": protocol.solver, "refinements": protocol.refinements, "w": protocol.w}
     for key, value in overlay.items():
         next((part for part in parts.values() if key in part), cell)[key] = value

@@ -44,7 +44,7 @@ def swept_text(params: Params, sweep: str, what: str) -> str:
         return ""
     main, every = params.evaluate.designs["main"], len(params.train_seeds)
     train = min(planned.train_seeds or every, every)
-    plans = planned.plan_seeds if isinstance(planned.plan_seeds, int) else len(planned.plan_seeds)
+    plans = planned.plan_seeds if planned.plan_seed is None else 1
     if (train, plans, planned.pairs) == (every, main.plan_seeds, main.pairs):
         return ""
     seeds = f"{count(train, 'training seed')}, {count(plans, 'plan seed')}"

@@ -31,8 +31,8 @@ def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, f
 def first_run(inputs: Inputs, cell: dict) -> float | None:
     """A cell's percent for the first training and plan seed (a sweep may have its own); None where it lacks them."""
     train, plan = inputs.params.train_seeds[0], inputs.params.evaluate.plan_seeds[0]
-    own = getattr(inputs.params.evaluate.sweeps.get(cell["setting"]), "plan_seeds", 1)
-    plan = plan if isinstance(own, int) else own[0]
+    own = getattr(inputs.params.evaluate.sweeps.get(cell["setting"]), "plan_seed", None)
+    plan = plan if own is None else own
     if train not in cell["train_seeds"] or plan not in cell["plan_seeds"]:
         return None
     return cell["rates"][cell["train_seeds"].index(train)][cell["plan_seeds"].index(plan)]

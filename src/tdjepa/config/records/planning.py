@@ -129,7 +129,8 @@ class Sweep(Record):
     envs: tuple[Env, ...] = Field(description="environments where the pipeline runs it")
     methods: Some[Name]
     train_seeds: Count | None = Field(None, description="number of training seeds, from the first; absent: all")
-    plan_seeds: Count | Some[Seed] = Field(description="number of plan seeds, from the first; or a list of its own")
+    plan_seeds: Count = Field(description="number of plan seeds, from the first")
+    plan_seed: Seed | None = Field(None, description="one of its own instead")
     pairs: Count = Field(description="start-goal pairs, from the first of the manifest")
     manifest: Manifest
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
