@@ -21,7 +21,6 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.parse import parse
 from tdjepa.config.records.planning import Design
 from tdjepa.config.slices import TrainSlice, diagnose_slice, evaluate_slice, slice_json, train_slice
-from tdjepa.envs.base import make
 from tdjepa.mining import manifest
 from tdjepa.model import checkpoint
 from tdjepa.model.world_model import build
@@ -88,14 +87,13 @@ def test_an_episode_does_not_depend_on_which_others_are_evaluated(smoke, data, t
 def test_batch_order_and_workers_change_nothing(method, smoke, data, trained):
     """Outcomes of all episodes together, one by one, backwards, and by two workers at once."""
     cfg = sliced(smoke, method)
-    locked = evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json")
-    n = len(locked.entries)
+    n = cfg.cells[0].pairs
 
     def play(which):
-        env = make("two_room")
-        planner = evaluation.load_planners(cfg, saved(trained, method), env, locked)[0]
-        policy = planner.policy(locked.goal_frames(make("two_room"))[which], 7, locked.entries[which])
-        return locked.play(env, policy, which, cfg.cells[0].planner.history)
+        locked = evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/test.json")
+        planner = evaluation.load_planners(cfg, saved(trained, method), locked)[0]
+        policy = planner.policy(locked.goal_frames[which], 7, locked.entries[which])
+        return locked.play(policy, which, cfg.cells[0].planner.history)
 
     every = play(slice(0, n))
     with ThreadPoolExecutor(2) as pool:
@@ -256,7 +254,7 @@ def test_a_checkpoint_of_another_environment_is_refused(smoke, data, trained):
     cfg = sliced(smoke, "lewm").model_copy(update={"env": "push_t"})
     locked = evaluation.Episodes(sliced(smoke, "lewm"), data / "episodes.h5", data / "mined/test.json")
     with pytest.raises(UserError, match="was trained with env = 'two_room', expected 'push_t'"):
-        evaluation.load_planners(cfg, saved(trained, "lewm"), make("two_room"), locked)
+        evaluation.load_planners(cfg, saved(trained, "lewm"), locked)
 
 
 def changed(change):

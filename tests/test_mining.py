@@ -15,6 +15,8 @@ from tdjepa.envs.base import make, solved
 from tdjepa.mining import demands, manifest, pairs, split, windows
 
 SHARES = {"train": 0.8, "validation": 0.1, "test": 0.1}
+# of the authors' 50 validation pairs in 10,000 episodes of 201 rows, as released for Reacher and OGB-Cube
+PUBLISHED = "4801bf86803a3cad4da81f161c05584aa302716072f9ac4f969fb4d533332084"
 
 
 @given(episodes=st.integers(10, 500), seed=st.integers(0, 2**31))
@@ -39,15 +41,6 @@ def test_an_edited_split_is_refused(tmp_path, change, message):
     (tmp_path / "split.json").write_text(json.dumps(parts))
     with pytest.raises(UserError, match=message):
         split.read(tmp_path / "split.json", 40)
-
-
-def test_the_published_manifest_comes_out_of_the_published_draw():
-    """Of 10,000 episodes of 201 rows, as released for Reacher and OGB-Cube: 50 validation pairs and 200 of test."""
-    drawn = manifest.draw(manifest.valid_rows(np.full(10_000, 201), np.arange(10_000), 25), 250, 20260714)
-    validation, test = drawn[:50], drawn[50:]
-    assert manifest.lines_sha256(validation) == "4801bf86803a3cad4da81f161c05584aa302716072f9ac4f969fb4d533332084"
-    assert len(test) == 200
-    assert not set(map(tuple, validation)) & set(map(tuple, test))
 
 
 def read(data, path):
@@ -149,9 +142,10 @@ def test_gathered_windows_hold_the_right_rows():
     assert blocks[1, 2].tolist() == [50, -50, 51, -51, 52, -52, 53, -53, 54, -54]
 
 
-def test_pairs_lie_inside_their_episode_and_know_their_stratum():
+@pytest.mark.parametrize("order", ["start_first", "gap_first"])
+def test_pairs_lie_inside_their_episode_and_know_their_stratum(order):
     lengths = np.array([30, 80, 26, 101])
-    table = pairs.draw(lengths, np.array([0, 1, 3]), 2000, 25, 10, 25, np.random.default_rng(0))
+    table = pairs.draw(lengths, np.array([0, 1, 3]), 2000, 25, 10, 25, np.random.default_rng(0), order)
     assert (table.j - table.i == table.tau).all()
     assert set(table.tau) == set(range(1, 26))
     assert set(table.episode) == {0, 1, 3}
@@ -159,3 +153,38 @@ def test_pairs_lie_inside_their_episode_and_know_their_stratum():
     assert ((table.i >= 0) & (table.to_end >= 0)).all()
     assert (table.near == (table.to_end <= 10)).all()
     assert (table.far == (table.to_end >= 25)).all()
+
+
+def test_the_published_draw_of_pairs_gives_the_published_strata():
+    """On episodes as long as Push-T's, 125 rows on average: the authors' thousand pairs have 19.5 % near the end, with a mean
+    gap of 9.21. The other draw has fewer and longer ones there."""
+    lengths, episodes = np.random.default_rng(0).normal(125, 40, 5000).astype(int).clip(49, 246), np.arange(5000)
+
+    def near(order):
+        table = pairs.draw(lengths, episodes, 100_000, 25, 10, 25, np.random.default_rng(1), order)
+        return table.near.mean(), table.tau[table.near].mean(), table.tau[table.near].std()
+
+    share, gap, spread = near("start_first")
+    assert 0.195 <= share <= 0.21
+    assert abs(gap - 9.21) < 2 * spread / 195**0.5  # two standard errors of the authors' mean
+    share, gap, _ = near("gap_first")
+    assert share < 0.13
+    assert gap > 13
+
+
+def test_the_published_manifests_of_a_whole_file(smoke):
+    """One draw from all episodes for validation and test; the curves' is another, which leaves out the last row."""
+    mine = smoke.mine.model_copy(update={"manifest_draw": "all_episodes", "validation_goals": 50, "test_goals": 200})
+    parts, lengths = split.split(10_000, SHARES, 0), np.full(10_000, 201)
+    found = manifest.draw_all(mine, parts, lambda episodes: manifest.valid_rows(lengths, np.array(episodes), 25))
+    assert manifest.lines_sha256(found["validation"]) == PUBLISHED
+    assert len(found["test"]) == 200
+    assert not set(map(tuple, found["validation"])) & set(map(tuple, found["test"]))
+    rows = np.random.default_rng(3072).choice(10_000 * 176 - 1, 50, replace=False)
+    assert found["curves"].tolist() == np.stack(np.divmod(rows, 176), 1).tolist()
+
+
+def test_the_manifest_of_the_curves_is_held_out_too(data, smoke):
+    parts, curves = json.loads((data / "mined/split.json").read_text()), read(data, data / "mined/curves.json")
+    assert set(curves["entries"][:, 0]) <= set(parts["test"])
+    assert len(curves["entries"]) == smoke.mine.validation_goals

@@ -51,7 +51,7 @@ def test_every_value_of_a_scale_is_there_and_its_origin_holds_it(raw, scale):
         if plain == "base" and not key.startswith("methods."):
             with pytest.raises((KeyError, TypeError)):
                 at(raw["scales"][scale], key)
-    assert {leaf.key.split(".")[0] for leaf in leaves} >= set(raw) - {"scale", "scales", "recipes"}
+    assert {leaf.key.split(".")[0] for leaf in leaves} >= set(raw) - {"scale", "scales", "overlays", "recipes"}
 
 
 def test_a_value_is_the_nearest_scale_s_in_a_chain(raw):
@@ -143,9 +143,10 @@ def test_a_base_value_that_a_scale_overlays_makes_no_difference_there(raw):
 
 def test_the_sections_of_a_scale_follow_like(raw):
     raw["scales"]["quick"] = {"like": "desk"}
-    base = [key for key in raw if key not in ("scale", "scales", "runtime")]
+    base = [key for key in raw if key not in ("scale", "scales", "overlays", "runtime")]
     assert origin.sections(raw, "desk") == [*base, "scales.desk"]
     assert origin.sections(raw, "quick") == [*base, "scales.desk", "scales.quick"]
+    assert origin.sections(raw, "desk_as_published") == [*base, "scales.desk", "overlays.as_published"]
 
 
 def test_params_checks_every_scale_and_prints_a_short_table(raw, tmp_path, capsys):

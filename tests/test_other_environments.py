@@ -29,7 +29,9 @@ def place(request, smoke, tmp_path_factory):
     """An environment's smoke data, collected and mined. -> its parameters, name, files, and a folder for trainings"""
     env, folder = request.param, tmp_path_factory.mktemp(request.param)
     designs = {"main": Design(pairs=2, plan_seeds=1)}
-    few = smoke.evaluate.model_copy(update={"designs": designs, "plan_seeds": (7,), "curve_epochs": (), "budget": 30})
+    sweeps = {name: sweep.model_copy(update={"pairs": 2}) for name, sweep in smoke.evaluate.sweeps.items()}
+    few = {"designs": designs, "sweeps": sweeps, "plan_seeds": (7,), "curve_epochs": (), "budget": 30}
+    few = smoke.evaluate.model_copy(update=few)
     two_steps = smoke.train.model_copy(update={"steps_per_epoch": 1})
     p = smoke.model_copy(update={"envs": (env,), "train": two_steps, "evaluate": few})
     episodes, mined = folder / "episodes.h5", folder / "mined"
@@ -67,10 +69,9 @@ def test_together_and_one_by_one_are_the_same(place):
     locked = evaluation.Episodes(cfg, place.episodes, place.mined / "test.json")
 
     def play(which):
-        env = make(place.env)
-        planner = evaluation.load_planners(cfg, train(place, "tdjepa"), env, locked)[0]
-        policy = planner.policy(locked.goal_frames(make(place.env))[which], 7, locked.entries[which])
-        return locked.play(env, policy, which, cfg.cells[0].planner.history)
+        planner = evaluation.load_planners(cfg, train(place, "tdjepa"), locked)[0]
+        policy = planner.policy(locked.goal_frames[which], 7, locked.entries[which])
+        return locked.play(policy, which, cfg.cells[0].planner.history)
 
     together, alone = play(slice(0, 2)), [play(slice(k, k + 1)) for k in (1, 0)][::-1]
     for column in ("success", "steps", "final"):
@@ -92,12 +93,13 @@ def test_a_learned_model_is_evaluated(place, tmp_path):
     assert (failed.plans == 2).all()  # 30 steps are six blocks of five, of which a plan carries out five
     assert (table.final_distance >= 0).all()
     assert ((table.final_distance <= 1) | ~table.success).all()  # in tolerances of the task
-    assert {"contact", "start_distance"} & set(table) == (
-        {"contact", "start_distance"} if place.env == "push_t" else set()
-    )
+    of_contact = {"contact", "touched", "least_distance", "start_distance"}
+    assert of_contact & set(table) == (of_contact if place.env == "push_t" else set())
     if place.env != "push_t":
         return
-    assert table.contact.dtype == bool
+    assert table.contact.dtype == table.touched.dtype == bool
+    assert (table.contact == (table.touched | (table.least_distance < 40))).all()
+    assert (table.least_distance <= table.start_distance).all()
     assert (table.start_distance >= 0).all()
     assert table.groupby(["episode", "start"]).start_distance.nunique().eq(1).all()  # of the pair, whatever the cost
     gates = evaluated("gates")

@@ -18,6 +18,7 @@ from tdjepa.config.yaml_file import read_yaml
 
 RAW = read_yaml(ROOT / "params.yaml")
 SCALES = tuple(RAW["scales"])
+SCALES_SAID = f"{', '.join(SCALES)}, or one of them with _as_published"
 
 
 @pytest.fixture
@@ -142,6 +143,16 @@ BAD = [
     (("evaluate", "planner", "history"), 4, "planner.history: 4", "exceeds model.predictor.history: 3"),
     (("evaluate", "protocol", "two_room", "solver"), "mpc", "evaluate.protocol.two_room.solver = 'mpc'", "'gradient'"),
     (("evaluate", "protocol", "two_room", "planner"), {"elite": 3}, "two_room.planner.elite = 3", "mean 'elites'?"),
+    (("evaluate", "renderer"), "libary", "evaluate.renderer = 'libary'", "did you mean 'library'?"),
+    (("evaluate", "restore"), "setled", "evaluate.restore = 'setled'", "did you mean 'settled'?"),
+    (("evaluate", "costs", "first_gate"), "true", "evaluate.costs.first_gate = 'true'", "'reset' or 'state'"),
+    (("evaluate", "costs", "contact_distance"), 0.0, "costs.contact_distance = 0.0", "greater than 0"),
+    (("evaluate", "costs", "gate_threshold"), 40.0, "evaluate.costs.gate_threshold = 40.0", "no such key"),
+    (("evaluate", "sweeps", "blend", "plan_seed"), -1, "sweeps.blend.plan_seed = -1", "greater than or equal to 0"),
+    (("evaluate", "sweeps", "blend", "manifest"), "curve", "sweeps.blend.manifest = 'curve'", "did you mean 'curves'?"),
+    (("evaluate", "sweeps", "blend", "cells"), [{"epoch": "curves"}], "epoch = 'curves'", "integer"),
+    (("mine", "pair_draw"), "start", "mine.pair_draw = 'start'", "'start_first' or 'gap_first'"),
+    (("mine", "manifest_draw"), "all", "mine.manifest_draw = 'all'", "'by_part' or 'all_episodes'"),
     (("evaluate", "curve_cost"), "l1", "evaluate.curve_cost = 'l1'", "'soft_gate'"),
     (("evaluate", "sweeps", "blend", "cells"), [{"alpha": [0.1, 2.0]}], "alpha = 2.0", "less than or equal to 1"),
     (("evaluate", "sweeps", "blend", "cells"), [{"colours": 1}], "blend.cells.entry_1.colours = 1", "mean 'colour'?"),
@@ -206,7 +217,7 @@ def test_all_mistakes_are_named_at_once(raw):
 
 def test_unknown_scale_and_missing_section(raw):
     for scale, meant in (("huge", ""), ("dsk", r"; did you mean 'desk'\?")):
-        with pytest.raises(UserError, match=rf"scale = '{scale}': must be one of paper, desk, smoke{meant}$"):
+        with pytest.raises(UserError, match=rf"scale = '{scale}': must be one of {SCALES_SAID}{meant}$"):
             resolve(raw, scale)
     del raw["judge"]
     with pytest.raises(UserError, match="judge: missing"):

@@ -192,6 +192,29 @@ def test_a_gate_reads_the_state_that_is_planned_from(smoke, model):
     assert (plans["d_psi", "far"] != plans["l2", "far"]).any()
 
 
+def test_the_first_gate_may_read_a_random_reset_as_the_reference_does(smoke, model, monkeypatch):
+    """Beside the block, the first plan is the reset's and the second that of the state; each pair has its own reset."""
+    env, state = make("push_t"), np.zeros((1, 10))
+    state[0, :5] = 400, 380, 400, 400, 0
+    env.restore(state)
+    frames = np.random.default_rng(0).integers(0, 256, (2, 1, 32, 32, 3), np.uint8)
+    costs, drawn = smoke.evaluate.costs.model_copy(update={"first_gate": "reset"}), []
+    monkeypatch.setattr(env, "contact_after_reset", lambda rng: (drawn.append(rng.uniform()) or 500.0, False))
+
+    def plan(number, cost, pair=(0, 0), **changes):
+        cell = cell_of(smoke, cost=cost, refinements=2).model_copy(update=changes)
+        policy = LatentPlanner(model, env, cell).policy(frames[1], 7, [pair])
+        return policy(0, number, frames[0], np.zeros((0, 10), np.float32))
+
+    np.testing.assert_array_equal(plan(0, "hard_gate", costs=costs), plan(0, "d_psi"))
+    np.testing.assert_array_equal(plan(1, "hard_gate", costs=costs), plan(1, "l2"))
+    np.testing.assert_array_equal(plan(0, "hard_gate"), plan(0, "l2"))  # smoke reads the state
+    plan(0, "hard_gate", (0, 1), costs=costs)
+    plan(0, "hard_gate", costs=costs)
+    assert len(drawn) == 3
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
 class Promising:
     """A head of RC-aux that knows by hand which latents reach the goal in how many steps."""
 

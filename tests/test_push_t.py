@@ -76,7 +76,7 @@ def experts():
 def touching(states: np.ndarray, episode: np.ndarray, n: int, offset: int = 25) -> np.ndarray:
     """n rows from which `offset` more follow in the episode, the agent touching the block on one of them at least."""
     first = np.nonzero(episode[offset:] == episode[:-offset])[0]
-    touches = np.concatenate([[0], np.cumsum(push_t_physics.contact(states))])
+    touches = np.concatenate([[0], np.cumsum(push_t_physics.touching(states))])
     first = first[touches[first + offset + 1] > touches[first]]
     return np.random.default_rng(0).choice(first, n, replace=False)
 
@@ -171,7 +171,7 @@ def test_the_demonstrator_solves_the_task_and_the_card_says_so(collected, expert
     assert expert["success_share"] > 0.6 > 0.2 > weak["success_share"]
     both = sum(kind["share"]["realised"] * kind["success_share"] for kind in (expert, weak))
     assert both == pytest.approx(card["success_share"])
-    assert facts["contact_share"] == push_t_physics.contact(store.state).mean() > 0.1
+    assert facts["touch_share"] == push_t_physics.touching(store.state).mean() > 0.1
     assert facts["block_way_px"]["mean"] > 50
 
 
@@ -190,7 +190,7 @@ def test_a_wanderer_pushes_the_block_after_no_goal_and_stays_on_the_table():
     assert {len(e.actions) for e in episodes} == {150}
     facts = push_t_demonstrators.pushing(episodes)
     assert facts["success_share"] is None
-    assert facts["contact_share"] > 0.1
+    assert facts["touch_share"] > 0.1
     assert facts["block_way_px"]["median"] > 50
     ways = np.array([np.diff(e.states[::5, :2], axis=0) for e in episodes])  # px per model step; (20, 30, 2)
     assert 25 < np.median(np.hypot(*np.moveaxis(ways, -1, 0))) < 75  # on its way somewhere, not to and fro
@@ -228,8 +228,75 @@ def test_gap_and_contact():
     states = np.zeros((6, 10))
     states[:, :2], states[:, 2:5] = push_t_physics.world(pose, at), pose
     np.testing.assert_allclose(push_t_physics.gap(states), np.array([40, 20, 5, -15, 15.3, 15.2]) - 15, atol=1e-9)
-    assert push_t_physics.contact(states).tolist() == [False, False, True, True, True, True]
+    assert push_t_physics.touching(states).tolist() == [False, False, True, True, True, True]
     np.testing.assert_allclose(make("push_t").contact_geometry(states)[0][0], 40)
+
+
+def test_contact_counts_the_whole_t():
+    """Agents along its outline: most of them touch the T at 40 px or more from its origin, none of them is out of contact."""
+    from tdjepa.config.load import load
+    from tdjepa.planning.costs import hard_gate, in_contact
+
+    costs, pose = load("params.yaml", "paper").evaluate.costs, np.array([200.0, 300.0, 2.2])
+    outline, inward = push_t_expert.POINTS, push_t_expert.NORMALS  # (points, 2), in the block's frame
+    states = np.zeros((len(outline), 10))
+    states[:, :2], states[:, 2:5] = push_t_physics.world(pose, outline - push_t_physics.RADIUS * inward), pose
+    distance, touching = make("push_t").contact_geometry(states)
+    assert touching.all()
+    assert distance.max() > 130
+    assert (distance >= costs.contact_distance).mean() > 0.7
+    assert in_contact(distance, touching, costs).all()
+    assert {hard_gate(float(d), bool(t), costs) for d, t in zip(distance, touching, strict=True)} == {costs.gate_near}
+    states[:, :2] = push_t_physics.world(pose, outline - 30 * inward)  # 15 px away from the T
+    distance, touching = make("push_t").contact_geometry(states)
+    assert not touching.any()
+    assert (in_contact(distance, touching, costs) == (distance < 40)).all()
+
+
+def test_touch_is_what_the_library_records(library, experts):
+    """Its count of contact points in the ten steps of the physics, against the geometry at their end. Walls count there too."""
+    agree = []
+    for states, actions in ((e.states, e.actions) for e in experts[:4]):
+        clear = (np.abs(push_t_physics.world(states[:, 2:5], push_t_physics.OUTLINE) - 256) < 240).all((1, 2))
+        for t in np.nonzero(clear[:-1] & clear[1:])[0]:
+            library.put(states[t])
+            recorded = library.step(actions[t])[-1]["n_contacts"] > 0
+            agree.append(recorded == push_t_physics.touching(states[t + 1 : t + 2])[0])
+    assert len(agree) > 100
+    assert np.mean(agree) > 0.97
+
+
+def test_a_settled_start_is_the_librarys_restored_one(library, experts):
+    states = np.concatenate([e.states for e in experts])[5::60]
+    theirs = []
+    for state in states:
+        library.put(np.zeros(10) + 100)
+        library.block.velocity, library.block.angular_velocity = (0, 0), 0
+        library._set_state(state[:7])
+        theirs.append(library.full_state())
+    ours = make("push_t").settled(states)
+    np.testing.assert_allclose(ours[:, :7], np.array(theirs)[:, :7], atol=1e-9)
+    moved = np.abs(ours[:, :2] - states[:, :2] - 0.01 * states[:, 5:7]).max(1)
+    assert (moved < 1e-9).all()  # on its way for 10 ms
+    assert np.hypot(*(ours[:, :2] - states[:, :2]).T).max() > 0.1
+
+
+def test_the_first_gate_of_the_reference_sees_a_random_reset(library):
+    """Distance and contacts are what the library's `reset` reports for the same two states."""
+    rng, far, touched = np.random.default_rng(5), [], []
+    for _ in range(60):
+        goal, start = ((*rng.uniform(50, 450, 2), *rng.uniform(100, 400, 2), rng.uniform(-6, 6)) for _ in range(2))
+        states = {"goal_state": np.array([*goal, 0, 0]), "state": np.array([*start, 0, 0])}
+        info = library.reset(options=states)[1]
+        distance, touches = push_t_physics.after_reset(goal, start)
+        np.testing.assert_allclose(distance, np.hypot(*(info["pos_agent"] - info["block_pose"][:2])), atol=1e-9)
+        assert touches == (info["n_contacts"] > 0)
+        far.append(distance)
+        touched.append(touches)
+    assert max(far) > 200
+    assert 0.1 < np.mean(touched) < 0.9
+    drawn = [make("push_t").contact_after_reset(np.random.default_rng(k)) for k in range(40)]
+    assert len({distance for distance, _ in drawn}) == 40
 
 
 def test_moved_shifts_the_agent_and_nothing_else():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from tdjepa.config.overlay import scales_of
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.steps.registry import PATHS, PHASES, SECTIONS, STEPS
@@ -49,11 +50,12 @@ HEADER = """\
 
 
 def watched(phase: str, scales: dict[str, dict]) -> list[str]:
-    """Base sections and overlays: that of the scale, and all that others are `like`. An overlay may lack any section, which DVC
-    would not accept as a parameter, so it is watched as a whole."""
+    """Base sections and overlays: that of the scale, all that others are `like`, and those that can be laid over any. An overlay
+    may lack any section, which DVC would not accept as a parameter, so it is watched as a whole."""
     inherited = sorted({overlay["like"] for overlay in scales.values() if "like" in overlay})
     sections = SECTIONS[phase]
-    return [*sections, "scales.${item}", *(f"scales.{scale}" for scale in inherited)] if sections else []
+    laid_over = ["scales.${item}", *(f"scales.{scale}" for scale in inherited), "overlays"]
+    return [*sections, *laid_over] if sections else []
 
 
 def stage(phase: str, scales: dict[str, dict]) -> dict:
@@ -78,7 +80,8 @@ def stage(phase: str, scales: dict[str, dict]) -> dict:
 
 
 def text() -> str:
-    scales = read_yaml("params.yaml")["scales"]
+    raw = read_yaml("params.yaml")
+    scales = {name: entry for name, entry in scales_of(raw).items() if name in raw["scales"]}
     evidence = "results/${scale}/evidence"  # outside of the stages there is no item
     plots = [{f"{evidence}/cells.csv": {"x": "epoch", "y": "mean", "template": "scatter"}}]
     plots += [{f"{curve}/curve.csv": {"x": "epoch", "y": "loss", "template": "linear"}} for curve in CURVES]

@@ -32,7 +32,8 @@ def _sizes(p) -> Iterator[str]:
     """More asked for than there is."""
     if max(p.evaluate.curve_epochs, default=0) > p.train.epochs:
         yield f"evaluate.curve_epochs: {max(p.evaluate.curve_epochs)} is beyond train.epochs: {p.train.epochs}"
-    ev, goals = p.evaluate, {"validation": p.mine.validation_goals, "test": p.mine.test_goals}
+    ev, goals = p.evaluate, {"test": p.mine.test_goals}
+    goals |= dict.fromkeys(("validation", "curves"), p.mine.validation_goals)
     asked = {f"designs.{name}.pairs": (design.pairs, ev.manifest) for name, design in ev.designs.items()}
     asked |= {f"sweeps.{name}.pairs": (sweep.pairs, sweep.manifest) for name, sweep in ev.sweeps.items()}
     for key, (pairs, part) in (asked | {"curve_pairs": (ev.curve_pairs, ev.manifest)}).items():

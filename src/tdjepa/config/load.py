@@ -7,7 +7,7 @@ from tdjepa.base.errors import UserError
 from tdjepa.config import runs, slices
 from tdjepa.config.costs import BY_CONTACT, GIVEN_BY, WITH_CONTACT
 from tdjepa.config.names import MAIN
-from tdjepa.config.overlay import inherited, merge
+from tdjepa.config.overlay import inherited, merge, scales_of
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
 from tdjepa.config.records.keys import meant, short
@@ -22,7 +22,7 @@ def load(path: str | Path = "params.yaml", scale: str | None = None) -> Params:
 def resolve_every_scale(raw: Mapping, scale: str | None = None, source: str = "params.yaml") -> Params:
     """As `resolve`; then the other scales are checked too: better now than on the cluster."""
     chosen = resolve(raw, scale, source)
-    for other in raw["scales"]:
+    for other in scales_of(raw, source):
         if other != chosen.scale:
             resolve(raw, other, f"{source}, scale {other}")
     return chosen
@@ -48,16 +48,14 @@ def layers(raw: Mapping, scale: str | None, source: str) -> tuple[dict, dict]:
     """The base, and the base with the overlay of the scale, both with their methods written out."""
     if not isinstance(raw, Mapping):
         raise UserError(f"{source}: a mapping of parameters is expected, found {type(raw).__name__}")
-    scales = raw.get("scales") or {}
-    scale = scale or raw.get("scale")
-    if not isinstance(scales, Mapping):
-        raise UserError(f"{source}: scales = {short(scales)}: a mapping of scales is expected")
+    scales, scale = scales_of(raw, source), scale or raw.get("scale")
     for chosen in (scale, raw.get("scale")):  # that of the file too, even if it is not the one that is asked for
         if not isinstance(chosen, str) or chosen not in scales:
-            known = ", ".join(map(str, scales))[:200] or "(none defined)"
+            known = ", ".join(map(str, raw.get("scales") or {}))[:200] or "(none defined)"
+            known += "".join(f", or one of them with _{name}" for name in raw.get("overlays") or {})
             raise UserError(f"{source}: scale = {short(chosen)}: must be one of {known}{meant(chosen, scales)}")
-    base = {key: value for key, value in raw.items() if key != "scales"} | {"scale": scale}
-    overlay = inherited(scales, scale, f"{source}: scales")
+    base = {key: value for key, value in raw.items() if key not in ("scales", "overlays")} | {"scale": scale}
+    overlay = inherited({**(raw["scales"] or {}), scale: scales[scale]}, scale, f"{source}: scales")
     if "scale" in overlay:
         raise UserError(f"{source}: scales.{scale}.scale: no such key; a scale is `like` another, it chooses none")
     return _written_out(base, source), _written_out(merge(base, overlay), source)

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.load import resolve
-from tdjepa.config.overlay import lineage, merge, own
+from tdjepa.config.overlay import lineage, merge, own, scales_of
 from tdjepa.config.params import Params
 from tdjepa.config.records.base import ENVS
 from tdjepa.config.records.keys import meant
 
 BASE, DEFAULT = "base", "default"
-NOT_WATCHED = ("scale", "scales", "runtime")  # no number depends on runtime
+NOT_WATCHED = ("scale", "scales", "overlays", "runtime")  # no number depends on runtime
 
 Place = tuple[str, ...]
 
@@ -85,8 +85,8 @@ def shadowed(before: Mapping, now: Mapping, scale: str) -> list[str]:
 
 def sections(raw: Mapping, scale: str) -> list[str]:
     """The keys of params.yaml that decide the numbers of a scale: those of the base, the scales it is like, and its own."""
-    chain = lineage(raw["scales"], scale, "scales")
-    return [key for key in raw if key not in NOT_WATCHED] + [f"scales.{name}" for name in reversed(chain)]
+    chain = lineage(scales_of(raw), scale, "scales")
+    return [key for key in raw if key not in NOT_WATCHED] + [_section(raw, name) for name in reversed(chain)]
 
 
 def shown(value) -> str:
@@ -148,11 +148,13 @@ def _origins(raw: Mapping, scale: str) -> dict[Place, Set]:
     """Who set each value of a scale, by its place in the resolved parameters."""
     base = _base(raw)
     found = {place: Set(value, BASE, ".".join(place)) for place, value in _values(base)}
-    for name in reversed(lineage(raw["scales"], scale, "scales")):
-        overlay = own(raw["scales"], name, "scales")
+    scales = scales_of(raw)
+    for name in reversed(lineage(scales, scale, "scales")):
+        overlay = own(scales, name, "scales")
         base = merge(base, overlay)
-        at = f"scales.{name}."
-        new = {place: Set(value, f"scale {name}", at + ".".join(place)) for place, value in _values(overlay)}
+        at = _section(raw, name)
+        who = at.replace("scales.", "scale ").replace("overlays.", "overlay ")
+        new = {place: Set(value, who, f"{at}." + ".".join(place)) for place, value in _values(overlay)}
         found = _laid_over(found, new)
     for heir in base["methods"]:
         inherited: dict[Place, Set] = {}
@@ -161,6 +163,15 @@ def _origins(raw: Mapping, scale: str) -> dict[Place, Set]:
         mine = {place: value for place, value in found.items() if place[:2] == ("methods", heir)}
         found |= _laid_over(inherited, mine)
     return found
+
+
+def _section(raw: Mapping, scale: str) -> str:
+    """Where a scale stands in params.yaml: desk_as_published is what overlays.as_published says."""
+    if raw["scales"].get(scale):
+        return f"scales.{scale}"
+    return next(
+        (f"overlays.{name}" for name in raw.get("overlays") or {} if scale.endswith(f"_{name}")), f"scales.{scale}"
+    )
 
 
 def _of_ancestor(found: Mapping[Place, Set], name: str, heir: str) -> dict[Place, Set]:
@@ -180,7 +191,7 @@ def _laid_over(found: Mapping[Place, Set], new: Mapping[Place, Set]) -> dict[Pla
 
 
 def _base(raw: Mapping) -> dict:
-    return {key: value for key, value in raw.items() if key not in ("scale", "scales")}
+    return {key: value for key, value in raw.items() if key not in ("scale", "scales", "overlays")}
 
 
 def _values(tree: Mapping, place: Place = ()) -> Iterator[tuple[Place, Any]]:

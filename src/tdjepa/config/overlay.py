@@ -14,6 +14,25 @@ def merge(base: Mapping, overlay: Mapping) -> dict:
     return out
 
 
+def scales_of(raw: Mapping, source: str = "params.yaml") -> dict:
+    """The scales of params.yaml, and every one with every entry of `overlays` laid over it, as a scale that is like it:
+    desk_as_published. It has folders of its own, and is found by that name wherever a scale is named. (For DVC an empty entry
+    of that name must stand under `scales`.)"""
+    scales, overlays = (raw.get(key) or {} for key in ("scales", "overlays"))
+    for key, found in (("scales", scales), ("overlays", overlays)):
+        if not isinstance(found, Mapping):
+            raise UserError(f"{source}: {key} = {short(found)}: a mapping of {key} is expected")
+    out = dict(scales)
+    for name in overlays:
+        own(overlays, name, f"{source}: overlays")
+        if overlays[name] and "like" in overlays[name]:
+            raise UserError(f"{source}: overlays.{name}.like: no such key; an overlay is laid over any scale")
+        for scale in scales:
+            if not out.get(laid := f"{scale}_{name}") and not str(scale).endswith(f"_{name}"):
+                out[laid] = {**(overlays[name] or {}), "like": scale}
+    return out
+
+
 def inherited(entries: Mapping, name: str, where: str) -> dict:
     """An entry laid over the one that it is `like`, and that over the one before; `where` names the section in errors.
 

@@ -142,12 +142,15 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     """The cells of a sweep; a cell that names no cost plans with the deployed one, or the method's first."""
     sweep = p.evaluate.sweeps[name]
     usual = {"setting": name, "cost": planned_cost(p, env, method)}
+    own = {} if sweep.plan_seed is None else {"plan_seeds": (sweep.plan_seed,)}
     cells = []
     for overlay in sweep.cells.values():
+        if overlay.get("epoch") == "curve":
+            overlay = overlay | {"epoch": diagnosed_epochs(p)}
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
         for values in itertools.product(*choices):
             overlaid = usual | dict(zip(overlay, values, strict=True))
-            cells.append(cell(p, env, overlaid, sweep.plan_seeds, sweep.pairs))
+            cells.append(cell(p, env, overlaid | own, sweep.plan_seeds, sweep.pairs))
     return cells
 
 

@@ -13,6 +13,7 @@ def schema() -> dict:
         "additionalProperties": False,
     }
     full["properties"]["scales"] = {"type": "object", "additionalProperties": overlay, "minProperties": 1}
+    full["properties"]["overlays"] = {"type": "object", "additionalProperties": overlay}
     full["required"] = [*full["required"], "scales"]
     heir = {"type": "object", "properties": {"like": {"type": "string"}}, "required": ["like"]}
     named = full["properties"]["methods"]["patternProperties"]

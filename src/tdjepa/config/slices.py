@@ -143,6 +143,8 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
     cut["locked"] = {env: locked} if locked else {}
     if known and (sweep or "protocol" not in runs.designs_of(p, method, seed)):
         cut["designs"] = {"main": p.evaluate.designs["main"]}
+    if p.evaluate.renderer == "as_data":
+        cut["renderer"] = "library" if p.collect.source[env] == "released" else "fast"
     data = _of(p, env, method, seed) | {
         "label": known.label if known else method,
         "frameskip": p.mine.frameskip,

@@ -1,7 +1,8 @@
 """What an environment is: N independent copies at once, so that a fast environment can be fast.
 
 A state is the full physical state as an array of floats: `restore(states)` followed by the logged actions gives the logged
-states again. A frame is a function of the state. Demonstrations, goals and evaluation are drawn by the same `render`.
+states again. A frame is a function of the state. What is generated here and the frames that its planner sees are drawn by
+the same `render`; where data is released, the library draws them (library.py).
 Each environment is one file, `tdjepa/envs/<name>.py`, with a class `ENV`.
 """
 
@@ -39,7 +40,8 @@ class Demonstrations:
 
 class Env:
     """An environment may also have `moved(shifts, n, size, rng)`: for each shift, n frames whose agent stands that many
-    image pixels to the right of n random places; and `contact_geometry(states)`, as Push-T has. All below `state` is its own."""
+    image pixels to the right of n random places; and `contact_geometry(states)` with `contact_after_reset(rng)`, as Push-T
+    has. All below `state` is its own."""
 
     name: str
     action_dim = 2
@@ -60,6 +62,10 @@ class Env:
     def state(self) -> np.ndarray:
         """The current states; (N, S)."""
         return self._state.copy()
+
+    def settled(self, states: np.ndarray) -> np.ndarray:
+        """The states that the library has after it restored these, where its restoring moves something; (N, S) -> (N, S)"""
+        return states
 
     def demonstrations(self, cfg: CollectSlice) -> Demonstrations:
         """The demonstrator's episodes, each from its own random stream."""

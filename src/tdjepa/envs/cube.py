@@ -33,7 +33,8 @@ PULL = 0.5  # added at the edge of the workspace, towards its middle
 OPENING = -0.3  # relative to the present opening; the expert says -1
 
 # a state: positions (arm 6, gripper 8, cube 7), velocities, the solver's first guess, the gripper's late pose
-POSITIONS, CUBE, EFFECTOR, ROTATION, WIDTH = slice(0, 21), slice(14, 17), slice(61, 64), slice(64, 73), 73
+POSITIONS, VELOCITIES, CUBE = slice(0, 21), slice(21, 41), slice(14, 17)
+EFFECTOR, ROTATION, WIDTH = slice(61, 64), slice(64, 73), 73
 OF_PHYSICS = slice(0, 61)
 
 

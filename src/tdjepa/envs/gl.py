@@ -112,8 +112,19 @@ class Renderer:
         mujoco.mjr_readPixels(self.rgb, self.depth, self.window, self.context)
 
 
+def require() -> None:
+    """UserError where nothing can be drawn."""
+    if BACKEND == "disable":
+        raise unable("neither EGL nor OSMesa works here")
+
+
+def unable(found: str) -> UserError:
+    return UserError(f"drawing this environment needs OpenGL, but {found}; {INSTALL}, and unset MUJOCO_GL")
+
+
 def _contexts(model: mujoco.MjModel, size: int):
     """An OpenGL context and MuJoCo's rendering context in it, both freed before the interpreter ends."""
+    require()
     try:
         module = importlib.import_module(f"mujoco.{BACKEND}" if BACKEND in BACKENDS else "mujoco.gl_context")
         # without the destructor, which OSMesa's context does not survive while the interpreter ends
@@ -122,8 +133,7 @@ def _contexts(model: mujoco.MjModel, size: int):
         gl.make_current()
         context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
     except Exception as error:  # every backend has its own
-        found = "neither EGL nor OSMesa works here" if BACKEND == "disable" else f"MUJOCO_GL = {BACKEND}: {error}"
-        raise UserError(f"drawing this environment needs OpenGL, but {found}; {INSTALL}, and unset MUJOCO_GL") from None
+        raise unable(f"MUJOCO_GL = {BACKEND}: {error}") from None
     mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, context)
     context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
 

@@ -13,9 +13,11 @@ from tdjepa.config.slices import CollectSlice
 from tdjepa.envs import push_t_demonstrators as demonstrators
 from tdjepa.envs import push_t_physics as physics
 from tdjepa.envs.base import Demonstrations, Env
-from tdjepa.envs.push_t_physics import SIZE, STATE, contact, gap
+from tdjepa.envs.push_t_physics import SIZE, STATE, gap, touching
 from tdjepa.envs.push_t_raster import raster
-from tdjepa.envs.push_t_task import REACHED, REACHED_ANGLE, errors, reached, sample
+from tdjepa.envs.push_t_task import AGENT, BLOCK, REACHED, REACHED_ANGLE, errors, reached, sample
+
+ANGLE = (-2 * np.pi, 2 * np.pi)  # of the block after the library's resets
 
 
 class PushT(Env):
@@ -72,10 +74,18 @@ class PushT(Env):
         contact = (block >= REACHED) | (turn >= REACHED_ANGLE)
         return {"agent (px)": agent, "block (px)": block, "turn (rad)": turn, "needs contact": contact}
 
+    def settled(self, states):
+        return physics.settled(np.asarray(states))
+
     def contact_geometry(self, states):
-        """World pixels from the agent's centre to the block's position, as the published contact gate measures them, and
-        whether they touch; (N, 10) -> (N,), (N,) bool"""
-        return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3]), contact(states)
+        """World pixels from the agent's centre to the block's origin, the middle of the bar's long edge, and whether they
+        touch, anywhere along the T; (N, 10) -> (N,), (N,) bool"""
+        return np.hypot(states[:, 0] - states[:, 2], states[:, 1] - states[:, 3]), touching(states)
+
+    def contact_after_reset(self, rng):
+        """The same of a random state of the library's own; -> distance, touches?"""
+        goal, start = ((*rng.uniform(*AGENT), *rng.uniform(*BLOCK), rng.uniform(*ANGLE)) for _ in range(2))
+        return physics.after_reset(goal, start)
 
 
 ENV = PushT

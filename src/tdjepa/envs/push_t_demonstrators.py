@@ -13,7 +13,7 @@ import numpy as np
 from tdjepa.config.records.data import PushTData
 from tdjepa.envs import push_t_physics as physics
 from tdjepa.envs.push_t_expert import Pusher
-from tdjepa.envs.push_t_physics import REACH, SIZE, STATE, contact
+from tdjepa.envs.push_t_physics import REACH, SIZE, STATE, touching
 from tdjepa.envs.push_t_raster import TARGET
 from tdjepa.envs.push_t_task import reached, sample
 from tdjepa.envs.push_t_walk import INSIDE
@@ -115,12 +115,12 @@ def facts(episodes: Sequence[Episode], data: PushTData) -> dict:
 def pushing(episodes: Sequence[Episode]) -> dict:
     """How often these episodes reach their goals, how often the agent touches the block, how far the block is pushed."""
     if not episodes:
-        return {"success_share": None, "contact_share": None, "block_way_px": None}
+        return {"success_share": None, "touch_share": None, "block_way_px": None}
     pursuing = [e.solved for e in episodes if np.isfinite(e.goal).all()]
     # the length of the path of the block's origin, without its turns
     way = np.array([np.hypot(*np.diff(e.states[:, 2:4], axis=0).T).sum() for e in episodes])
     return {
         "success_share": float(np.mean(pursuing)) if pursuing else None,
-        "contact_share": float(contact(np.concatenate([e.states for e in episodes])).mean()),
+        "touch_share": float(touching(np.concatenate([e.states for e in episodes])).mean()),
         "block_way_px": {"median": float(np.median(way)), "mean": float(way.mean())},
     }

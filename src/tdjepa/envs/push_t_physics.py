@@ -70,10 +70,13 @@ def step(states: np.ndarray, actions: np.ndarray) -> np.ndarray:
             ax, ay = STIFFNESS * (to_x - x) - DRAG * vx, STIFFNESS * (to_y - y) - DRAG * vy
             agent.velocity = vx + ax * DT, vy + ay * DT
             space.step(DT)
-        angle = block.angle % (2 * math.pi)
-        moving = (*agent.velocity, *block.velocity, block.angular_velocity)
-        after[i] = (*agent.position, *block.position, angle, *moving)
+        after[i] = _state_of(agent, block)
     return after
+
+
+def _state_of(agent: pymunk.Body, block: pymunk.Body) -> tuple[float, ...]:
+    moving = (*agent.velocity, *block.velocity, block.angular_velocity)
+    return (*agent.position, *block.position, block.angle % (2 * math.pi), *moving)
 
 
 @cache
@@ -117,6 +120,30 @@ def gap(states: np.ndarray) -> np.ndarray:
     return distance_to_t(local(states[:, 2:5], states[:, :2])) - RADIUS
 
 
-def contact(states: np.ndarray) -> np.ndarray:
+def touching(states: np.ndarray) -> np.ndarray:
     """Whether the agent touches the T; while it pushes, the solver lets shapes overlap by a tenth of a pixel and more. (N,)"""
     return gap(states) < 0.5
+
+
+def settled(states: np.ndarray) -> np.ndarray:
+    """The states that the library has after it restored these: it forgets the block's speed and runs the physics for 10 ms, so
+    the agent is a little further on its way; (N, 10) -> (N, 10)"""
+    after = np.array(states, float)
+    for state in after:
+        space, agent, block = build([*state[:7], 0.0, 0.0, 0.0])
+        space.step(DT)
+        state[:] = _state_of(agent, block)
+    return after
+
+
+def after_reset(goal, start) -> tuple[float, bool]:
+    """What the library says of agent and block after a reset into these states (x, y, block x, y, angle): the distance between
+    them, and whether anything touched anything, walls too, in the 10 ms that it runs the physics in either state."""
+    space, agent, block = build([*goal, *np.zeros(5)])
+    touches = []
+    space.on_collision(0, 0, post_solve=lambda arbiter, space, data: touches.append(arbiter))
+    space.step(DT)
+    agent.velocity, agent.position = (0.0, 0.0), tuple(start[:2])
+    block.angle, block.position = start[4], tuple(start[2:4])
+    space.step(DT)
+    return math.dist(agent.position, block.position), bool(touches)

@@ -6,13 +6,14 @@ from tdjepa.envs import push_t_physics as physics
 from tdjepa.envs.push_t_walk import CLEAR, inside
 
 REACHED, REACHED_ANGLE = 20.0, np.pi / 9
+AGENT, BLOCK = (50, 450, 2), (100, 400, 2)  # where the library puts them, low, high, numbers
 
 
 def sample(rng: np.random.Generator, block: tuple[float, float, float] | None = None) -> np.ndarray:
     """A state at rest, drawn as the library draws starts and goals, but drawn again while the T sticks out of the table or
     the agent stands in the T (the library leaves that to the physics); (10,)"""
     while True:
-        agent, pose = rng.uniform(50, 450, 2), (*rng.uniform(100, 400, 2), rng.uniform(0, 2 * np.pi))
+        agent, pose = rng.uniform(*AGENT), (*rng.uniform(*BLOCK), rng.uniform(0, 2 * np.pi))
         state = np.array([*agent, *(block or pose), *np.zeros(physics.STATE - 5)])
         if inside(physics.world(state[2:5], physics.OUTLINE)).all() and physics.gap(state[None])[0] > CLEAR:
             return state

@@ -1,7 +1,7 @@
-"""Push-T, where does an episode fail? Before the agent ever came near the block, or after; from near or from far starts.
+"""Push-T, where does an episode fail? Before the agent was ever in contact with the block, or after; from near or far starts.
 
-Both read columns that only Push-T's rows have: `contact` (the agent came within the contact distance during the episode)
-and `start_distance` (pixels between agent and block at the start).
+Both read columns that only Push-T's rows have: `contact` (the agent came within the contact distance, or touched the block,
+during the episode; planning/costs.py has the one definition) and `start_distance` (pixels between agent and block at the start).
 """
 
 import numpy as np

@@ -1,12 +1,14 @@
 """Locked manifests: which (episode, start) pairs are evaluated, drawn once and known by their hash."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from tdjepa.base.artefacts import read_json
 from tdjepa.base.errors import UserError, shown
+from tdjepa.config.records.data import Mine
 
 
 def valid_rows(lengths: np.ndarray, episodes: np.ndarray, goal_offset: int) -> np.ndarray:
@@ -21,6 +23,20 @@ def draw(candidates: np.ndarray, n: int, seed: int) -> np.ndarray:
         found = f"manifest: {n} goals are asked for, but only {len(candidates)} (episode, start) pairs are left"
         raise UserError(f"{found}; collect more episodes or lower mine.validation_goals / mine.test_goals")
     return candidates[np.random.default_rng(seed).choice(len(candidates), n, replace=False)]
+
+
+def draw_all(mine: Mine, parts: dict[str, list[int]], candidates: Callable[[list[int]], np.ndarray]) -> dict:
+    """The pairs of each manifest, from what `candidates` gives for some episodes: each from its own part, `curves` from that of
+    test; or, as published, all from all episodes, and `curves` never at the last row."""
+    first, second = mine.validation_goals, mine.test_goals
+    if mine.manifest_draw == "by_part":
+        of_test = candidates(parts["test"])
+        validation = draw(candidates(parts["validation"]), first, mine.seed)
+        curves = draw(of_test, first, mine.curve_seed)
+        return {"validation": validation, "test": draw(of_test, second, mine.seed), "curves": curves}
+    of_all = candidates(sorted(episode for part in parts.values() for episode in part))
+    drawn = draw(of_all, first + second, mine.seed)
+    return {"validation": drawn[:first], "test": drawn[first:], "curves": draw(of_all[:-1], first, mine.curve_seed)}
 
 
 def lines_sha256(entries: np.ndarray) -> str:

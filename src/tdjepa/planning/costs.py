@@ -28,14 +28,20 @@ def l2(z, z_goal, form: str = "squared"):
     return squared if form == "squared" else squared.sqrt()
 
 
+def in_contact(distance, touching, c: Costs):
+    """THE definition of contact, of gates and of phases: agent and block are near each other, or touch. The distance is to the
+    origin of the T, up to 136 px from an agent that touches its far end, so neither part can stand alone."""
+    return touching | (distance < c.contact_distance)
+
+
 def hard_gate(distance: float, touching: bool, c: Costs) -> float:
-    """Share of l2: geometry near the block, d_psi far from it; a touch is near whatever the distance."""
-    return c.gate_near if touching or distance < c.gate_threshold else c.hard_gate_far
+    """Share of l2: geometry in contact with the block, d_psi far from it."""
+    return c.gate_near if in_contact(distance, touching, c) else c.hard_gate_far
 
 
 def soft_gate(distance: float, touching: bool, c: Costs) -> float:
-    """Share of l2: a sigmoid of the distance around the threshold."""
-    near = 1.0 if touching else 1 / (1 + math.exp(min((distance - c.gate_threshold) / c.gate_softness, 700.0)))
+    """Share of l2: a sigmoid of the distance around that of contact; a touch is near whatever the distance."""
+    near = 1.0 if touching else 1 / (1 + math.exp(min((distance - c.contact_distance) / c.gate_softness, 700.0)))
     return c.soft_gate_far + (c.gate_near - c.soft_gate_far) * near
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from tdjepa.base.streams import torch_stream
+from tdjepa.base.streams import stream, torch_stream
 from tdjepa.config.costs import BY_CONTACT
 from tdjepa.config.records.planning import Cell
 from tdjepa.envs.base import Env
@@ -27,25 +27,32 @@ SOLVERS = {"cem": cem, "icem": icem, "mppi": reference.mppi, "gradient": referen
 Policy = Callable[[int, int, np.ndarray | None, np.ndarray], np.ndarray]
 
 
-def run_episodes(env: Env, starts, goals, policy: Policy, budget: int, frameskip: int, history=0, image_size=0) -> dict:
-    """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps.
+def run_episodes(
+    env: Env, starts, goals, policy: Policy, budget: int, frameskip: int, history=0, image_size=0, first=None
+) -> dict:
+    """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps. It sees the frames
+    `first` (N, H, W, 3) at the start, if they are given, and what the environment draws from then on.
 
     -> success (N,), trivial (N,), steps (N,) until success or the budget, plans (N,), final (N, S), plan_seconds: a list
-    per episode; where the environment has contact geometry also start_distance (N,) and least_distance (N,)
+    per episode; where the environment has contact geometry also start_distance, least_distance and touched (N,)
     """
     n = len(starts)
     env.restore(starts)
     success, trivial, final = np.zeros(n, bool), env.success(goals), env.state
     steps, plans, seconds = np.zeros(n, int), np.zeros(n, int), [[] for _ in range(n)]
     geometry = getattr(env, "contact_geometry", None)
-    contact = {"start_distance": geometry(final)[0], "least_distance": geometry(final)[0]} if geometry else {}
+    contact = {}
+    if geometry:
+        distance, touched = geometry(final)
+        contact = {"start_distance": distance, "least_distance": distance.copy(), "touched": touched}
     frames, executed, queue = ([[] for _ in range(n)] for _ in range(3))  # per episode; blocks done, blocks to do
     for begin in range(0, budget, frameskip):
         if success.all():
             break
         due = [i for i in np.nonzero(~success)[0] if not queue[i]]
         if history > 1 or (history and due):  # a planner of one frame needs none between its plans
-            frames = [[*seen, frame][-history:] for seen, frame in zip(frames, env.render(image_size), strict=True)]
+            now = env.render(image_size) if begin or first is None else first
+            frames = [[*seen, frame][-history:] for seen, frame in zip(frames, now, strict=True)]
         for i in due:
             clock = time.perf_counter()
             between = executed[i][len(executed[i]) + 1 - len(frames[i]) :] if history else []
@@ -64,7 +71,9 @@ def run_episodes(env: Env, starts, goals, policy: Policy, budget: int, frameskip
             final[alive] = env.state[alive]
             success[alive] = env.success(goals)[alive]
             if contact:
-                contact["least_distance"][alive] = np.minimum(contact["least_distance"], geometry(env.state)[0])[alive]
+                distance, touching = geometry(env.state)
+                contact["least_distance"][alive] = np.minimum(contact["least_distance"], distance)[alive]
+                contact["touched"] |= touching & alive
     outcome = {"success": success, "trivial": trivial, "steps": steps, "plans": plans, "plan_seconds": seconds}
     return {**outcome, "final": final, **contact}
 
@@ -88,7 +97,11 @@ class LatentPlanner:
 
         def act(i, plan, frames, past):
             generator = torch_stream(plan_seed, "plan", *keys[i], int(plan))
-            contact = contact_of(self.env, self.env.state[i]) if self.cell.cost in BY_CONTACT else None
+            contact = None
+            if self.cell.cost in BY_CONTACT:
+                stale = plan == 0 and self.cell.costs.first_gate == "reset"
+                reset = stream(plan_seed, "reset", *keys[i])  # the reference does not seed it
+                contact = self.env.contact_after_reset(reset) if stale else contact_of(self.env, self.env.state[i])
             best = self.plan(self.context(frames, past), goals[i], generator, contact)
             return self.raw(best[: self.cell.planner.receding])
 

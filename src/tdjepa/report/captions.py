@@ -44,9 +44,10 @@ def swept_text(params: Params, sweep: str, what: str) -> str:
         return ""
     main, every = params.evaluate.designs["main"], len(params.train_seeds)
     train = min(planned.train_seeds or every, every)
-    if (train, planned.plan_seeds, planned.pairs) == (every, main.plan_seeds, main.pairs):
+    plans = planned.plan_seeds if planned.plan_seed is None else 1
+    if (train, plans, planned.pairs) == (every, main.plan_seeds, main.pairs):
         return ""
-    seeds = f"{count(train, 'training seed')}, {count(planned.plan_seeds, 'plan seed')}"
+    seeds = f"{count(train, 'training seed')}, {count(plans, 'plan seed')}"
     return f"{what}: {'at most ' * (planned.train_seeds is None)}{seeds}, {planned.pairs} pairs."
 
 

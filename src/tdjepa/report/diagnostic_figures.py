@@ -33,6 +33,10 @@ def _scatter(ax: Axes, inputs: Inputs, env: str, method: str, measure: str) -> N
         where = {"transform": ax.transAxes, "va": "top", "fontsize": 6, "zorder": 3}
         ax.text(0.03, 0.99, rf"published: $\rho$ = {printed[method][measure]:.2f}", **where)
     part = p[(p["env"] == env) & (p["method"] == method) & (p["train_seed"] == seed)].dropna(subset=[measure])
+    if measure == "l2":
+        part = part.assign(
+            l2=part["l2"] ** 0.5
+        )  # pairs hold the planner's, squared; the published axis is not, and rho is the same
     rho = inputs.rank(env, method, measure, train_seed=seed)  # of the seed that is drawn
     if part.empty or rho is None:
         not_run(ax)

@@ -20,7 +20,7 @@ def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, f
     """(epoch, percent, episodes) of the first training and plan seed under the published protocol; earlier epochs of costs
     that the protocol follows at its end only are in a sweep, <environment>_epochs."""
     points = {}
-    for setting in (f"{env}_epochs", MAIN):  # where both have an epoch, the protocol's counts
+    for setting in (MAIN, f"{env}_epochs"):  # where both have an epoch, the sweep's counts: it may have its own pairs
         for cell in inputs.stats["cells"]:
             wanted = (cell["env"], cell["method"], cell["cost"], cell["setting"]) == (env, method, cost, setting)
             if wanted and cell.get("design", MAIN) == MAIN and (rate := first_run(inputs, cell)) is not None:
@@ -29,8 +29,10 @@ def curve(inputs: Inputs, env: str, method: str, cost: str) -> list[tuple[int, f
 
 
 def first_run(inputs: Inputs, cell: dict) -> float | None:
-    """A cell's percent for the first training and plan seed; None where it lacks them."""
+    """A cell's percent for the first training and plan seed (a sweep may have its own); None where it lacks them."""
     train, plan = inputs.params.train_seeds[0], inputs.params.evaluate.plan_seeds[0]
+    own = getattr(inputs.params.evaluate.sweeps.get(cell["setting"]), "plan_seed", None)
+    plan = plan if own is None else own
     if train not in cell["train_seeds"] or plan not in cell["plan_seeds"]:
         return None
     return cell["rates"][cell["train_seeds"].index(train)][cell["plan_seeds"].index(plan)]

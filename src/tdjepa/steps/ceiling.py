@@ -92,14 +92,14 @@ def run(cfg: EvaluateSlice, episodes: Path, split: Path, manifest: Path, out: Pa
     (cell,) = cfg.cells
     if cell.solver == "gradient":
         raise UserError(f"evaluate.protocol.{cfg.env}.solver = 'gradient': a simulator has no gradient; take another")
-    locked, env, imagined = evaluation.Episodes(cfg, episodes, manifest), make(cfg.env), make(cfg.env)
+    locked, imagined = evaluation.Episodes(cfg, episodes, manifest), make(cfg.env)
     train = np.asarray(read_split(split, locked.data.episodes)["train"])
     moments, (plan_seed,), outcomes = locked.data.action_statistics(train), cell.plan_seeds, []
     with progress(len(locked.entries), f"ceiling {cfg.env}", "episodes") as bar:
         for k in range(len(locked.entries)):
             *pair, key = (of_pairs[k : k + 1] for of_pairs in (locked.starts, locked.goals, locked.entries))
             policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, key)
-            outcomes.append(mpc.run_episodes(env, *pair, policy, cfg.evaluate.budget, cfg.frameskip))
+            outcomes.append(mpc.run_episodes(locked.env, *pair, policy, cfg.evaluate.budget, cfg.frameskip))
             bar.update()
     outcome = {name: np.concatenate([o[name] for o in outcomes]) for name in outcomes[0] if name != "plan_seconds"}
     key = {"method": cfg.method_name, "train_seed": 0, "epoch": 0, "solver": cell.solver, "cost": "none", "w": cell.w}

@@ -23,15 +23,16 @@ from tdjepa.config.names import FLOORS, MAIN
 from tdjepa.config.records.planning import Cell
 from tdjepa.config.slices import EvaluateSlice
 from tdjepa.data.store import Store
-from tdjepa.envs.base import Env, make
+from tdjepa.envs import library
+from tdjepa.envs.base import make
 from tdjepa.mining import manifest
 from tdjepa.planning import mpc
-
-NEAR = 40.0  # world pixels between agent and block: the contact of the phase diagnostic
+from tdjepa.planning.costs import in_contact
 
 
 class Episodes:
-    """The start and goal states of the manifest's entries, read from the data."""
+    """The starts and goals of the manifest's entries, states and frames, read from the data, and the environment where they are
+    played."""
 
     def __init__(self, cfg: EvaluateSlice, episodes: Path, manifest_file: Path):
         self.cfg, self.data, ev = cfg, Store(episodes), cfg.evaluate
@@ -49,18 +50,28 @@ class Episodes:
             advice = "evaluate on the locked manifest, or change the lock if the data was meant to change"
             raise UserError(f"{manifest_file}: {found}; {advice}")
         self.entries = locked["entries"][:pairs]
+        self.env = make(cfg.env)
+        if ev.renderer == "library":
+            library.draws(self.env)
         self.first = self.data.row(self.entries[:, 0], self.entries[:, 1])
-        self.starts = self.data.state[self.first]
-        self.goals = self.data.state[self.data.row(self.entries[:, 0], self.entries[:, 1] + cfg.goal_offset)]
+        self.last = self.first + cfg.goal_offset
+        starts, self.goals = self.data.state[self.first], self.data.state[self.last]
+        self.starts = self.env.settled(starts) if ev.restore == "settled" else starts
 
-    def goal_frames(self, env: Env) -> np.ndarray:
-        env.restore(self.goals)
-        return env.render(self.data.image_size)
+    @functools.cached_property
+    def goal_frames(self) -> np.ndarray:
+        """(N, H, W, 3) uint8"""
+        return self.data.pixels[self.last]
 
-    def play(self, env: Env, policy: mpc.Policy, which: slice = slice(None), history: int = 0) -> dict:
+    @functools.cached_property
+    def first_frames(self) -> np.ndarray:
+        return self.data.pixels[self.first]
+
+    def play(self, policy: mpc.Policy, which: slice = slice(None), history: int = 0) -> dict:
         """Outcomes of some of the pairs with a policy that sees `history` frames; see mpc.run_episodes."""
         limits = (self.cfg.evaluate.budget, self.cfg.frameskip, history, self.data.image_size)
-        return mpc.run_episodes(env, self.starts[which], self.goals[which], policy, *limits)
+        first = self.first_frames[which] if history else None
+        return mpc.run_episodes(self.env, self.starts[which], self.goals[which], policy, *limits, first)
 
 
 def run(
@@ -75,9 +86,8 @@ def run(
 
     Seconds of each plan go to `times` (default: beside `out`): rows stay the same from run to run, times do not.
     """
-    locked, env = Episodes(cfg, episodes, manifest_file), make(cfg.env)
-    planners = load_planners(cfg, saved, env, locked)
-    goal_frames = locked.goal_frames(env)
+    locked = Episodes(cfg, episodes, manifest_file)
+    planners = load_planners(cfg, saved, locked)
     inputs = {"episodes": episodes, "manifest": manifest_file, **{f"epoch_{e}": saved[e] for e in epochs(cfg)}}
     job = {"params": hash_of(cfg.model_dump(mode="json")), "code": version(cfg.env), "machine": fingerprint()}
     job["inputs"] = {name: sha256_of_input(path) for name, path in inputs.items()}
@@ -88,8 +98,8 @@ def run(
         for c, plan_seed, k in todo:
             if (c, plan_seed, k) not in journal.done:
                 which = slice(k, k + 1)
-                policy = planners[c].policy(goal_frames[which], plan_seed, locked.entries[which])
-                outcome = locked.play(env, policy, which, cfg.cells[c].planner.history)
+                policy = planners[c].policy(locked.goal_frames[which], plan_seed, locked.entries[which])
+                outcome = locked.play(policy, which, cfg.cells[c].planner.history)
                 journal.add((c, plan_seed, k), {name: np.asarray(values).tolist() for name, values in outcome.items()})
                 bar.update()
     tables, seconds = [], []
@@ -110,13 +120,13 @@ def run(
     return table
 
 
-def load_planners(cfg: EvaluateSlice, saved: dict[int, Path], env: Env, locked: Episodes) -> list[mpc.LatentPlanner]:
+def load_planners(cfg: EvaluateSlice, saved: dict[int, Path], locked: Episodes) -> list[mpc.LatentPlanner]:
     """One planner per cell; whatever cannot be planned with is an error here, before anything runs."""
     from tdjepa.base.device import pick_device
     from tdjepa.model import checkpoint
     from tdjepa.planning import costs
 
-    device, data = pick_device(cfg.evaluate.device, "evaluate.device"), locked.data
+    device, data, env = pick_device(cfg.evaluate.device, "evaluate.device"), locked.data, locked.env
     models = {}
     for epoch in epochs(cfg):
         source = saved[epoch]
@@ -155,7 +165,8 @@ def version(env: str) -> str:
 
 def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Path) -> pd.DataFrame:
     """What no learning gives: uniformly random actions, no action, and the replayed log (the oracle)."""
-    ev, locked, env = cfg.evaluate, Episodes(cfg, episodes, manifest_file), make(cfg.env)
+    ev, locked = cfg.evaluate, Episodes(cfg, episodes, manifest_file)
+    env = locked.env
     shape = (-(-ev.budget // cfg.frameskip), cfg.frameskip, env.action_dim)
 
     def act(name, plan_seed, i, plan, frames, past):
@@ -173,7 +184,7 @@ def run_floors(cfg: EvaluateSlice, episodes: Path, manifest_file: Path, out: Pat
         for name in FLOORS:
             for plan_seed in ev.plan_seeds[: size.plan_seeds]:
                 if name == "random" or plan_seed == ev.plan_seeds[0]:  # the others do not depend on the plan seed
-                    outcome = locked.play(env, functools.partial(act, name, plan_seed), slice(size.pairs))
+                    outcome = locked.play(functools.partial(act, name, plan_seed), slice(size.pairs))
                 key = {"method": name, **floor, "plan_seed": plan_seed}
                 tables.append(rows(cfg, locked, key, outcome, "", design=design))
     return write(cfg, tables, {"episodes": episodes, "manifest": manifest_file}, out)
@@ -201,11 +212,12 @@ def rows(
         columns["kind"] = locked.data.kind[pairs[:, 0]]
     columns |= {name: outcome[name] for name in ("success", "trivial", "steps")} | setting | {"plans": outcome["plans"]}
     if "least_distance" in outcome:
-        columns |= {"start_distance": outcome["start_distance"].round(4), "contact": outcome["least_distance"] < NEAR}
-    env = make(cfg.env)
-    env.restore(outcome["final"])
+        least, touched = outcome["least_distance"], outcome["touched"]
+        columns |= {"start_distance": outcome["start_distance"].round(4), "least_distance": least.round(4)}
+        columns |= {"touched": touched, "contact": in_contact(least, touched, cfg.evaluate.costs)}
+    locked.env.restore(outcome["final"])
     # of the last states to their goals, in tolerances of the task: below 1 is at the goal
-    columns["final_distance"] = env.distance(locked.goals[: len(pairs)]).astype(np.float64).round(4)
+    columns["final_distance"] = locked.env.distance(locked.goals[: len(pairs)]).astype(np.float64).round(4)
     hashes = {
         "manifest": locked.sha256,
         "checkpoint": checkpoint_sha256,

@@ -17,26 +17,27 @@ from tdjepa.mining.split import split
 
 
 def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
-    """Write split.json, validation.json, test.json and pairs.parquet into `out`; returns a summary for the terminal."""
+    """Write split.json, the manifests and pairs.parquet into `out`; returns a summary for the terminal."""
     mine, data = cfg.mine, Store(episodes)
     parts = split(data.episodes, mine.split.model_dump(), mine.seed)
     write_json(out / "split.json", parts)
     summary = {name: f"{len(part)} episodes" for name, part in parts.items()}
     env = make(cfg.env)
-    for part, goals in (("validation", mine.validation_goals), ("test", mine.test_goals)):
-        candidates = manifest.valid_rows(data.length, np.asarray(parts[part]), mine.goal_offset)
-        if mine.exclude_trivial:
-            candidates = candidates[~solved_at_start(env, data, candidates, mine.goal_offset)]
-        entries = manifest.draw(candidates, goals, mine.seed)
+
+    def candidates(of: list[int]) -> np.ndarray:
+        rows = manifest.valid_rows(data.length, np.asarray(of), mine.goal_offset)
+        return rows[~solved_at_start(env, data, rows, mine.goal_offset)] if mine.exclude_trivial else rows
+
+    for name, entries in manifest.draw_all(mine, parts, candidates).items():
         trivial = solved_at_start(env, data, entries, mine.goal_offset)
         kinds = None if data.kind is None else data.kind[entries[:, 0]]
         asked = demands.summary(env.demands(*ends(data, entries, mine.goal_offset)), kinds)
-        about = (cfg.env, part, mine.seed, mine.goal_offset)
+        about = (cfg.env, name, mine.curve_seed if name == "curves" else mine.seed, mine.goal_offset)
         locked = manifest.to_json(*about, entries, trivial, sha256_of_input(episodes))
-        write_json(out / f"{part}.json", {**locked, "demands": asked})
-        summary[part] += f", {goals} goals, {trivial.mean():.0%} of them solved at the start"
-        summary |= {f"{part}, {kind}": demands.said(of_kind) for kind, of_kind in asked.items() if of_kind}
-    drawn = (mine.pairs, mine.goal_offset, mine.near_end, mine.far_end, stream(mine.seed, "pairs"))
+        write_json(out / f"{name}.json", {**locked, "demands": asked})
+        summary[f"{name} manifest"] = f"{len(entries)} goals, {trivial.mean():.0%} of them solved at the start"
+        summary |= {f"{name}, {kind}": demands.said(of_kind) for kind, of_kind in asked.items() if of_kind}
+    drawn = (mine.pairs, mine.goal_offset, mine.near_end, mine.far_end, stream(mine.seed, "pairs"), mine.pair_draw)
     table = pairs.draw(data.length, np.asarray(parts["test"]), *drawn)
     write_parquet(out / "pairs.parquet", table)
     shares = f"{table.near.mean():.0%} near the end, {table.far.mean():.0%} far"

@@ -21,7 +21,7 @@ from tdjepa.envs.base import make
 from tdjepa.model import checkpoint as checkpoints
 from tdjepa.model.world_model import encode_in_parts
 from tdjepa.planning.costs import STEP_COSTS, blended, contact_of, step_cost
-from tdjepa.planning.mpc import LatentPlanner, run_episodes
+from tdjepa.planning.mpc import LatentPlanner
 from tdjepa.steps import evaluate as evaluation
 
 GOAL = (172.0, 172.0)  # of the landscape: the far corner of the right room, so that the way from the left is a detour
@@ -34,11 +34,12 @@ def rollout(cfg: EvaluateSlice, episodes: Path, manifest: Path, saved: dict, pai
     if cell is None:
         raise UserError(f"--cost {cost}: must be one of {', '.join(dict.fromkeys(c.cost for c in cfg.cells))}")
     cfg = cfg.model_copy(update={"cells": (cell,)})
-    locked, env = evaluation.Episodes(cfg, episodes, manifest), make(cfg.env)
+    locked = evaluation.Episodes(cfg, episodes, manifest)
+    env = locked.env
     if not 0 <= pair < len(locked.entries):
         raise UserError(f"--pair {pair}: must be 0 to {len(locked.entries) - 1}")
-    planner = evaluation.load_planners(cfg, saved, env, locked)[0]
-    which, size, goal = slice(pair, pair + 1), locked.data.image_size, locked.goal_frames(env)[pair]
+    planner = evaluation.load_planners(cfg, saved, locked)[0]
+    which, size, goal = slice(pair, pair + 1), locked.data.image_size, locked.goal_frames[pair]
     # a contact gate's share of l2 changes on the way; the picture keeps the start's, so that its curve is one cost
     of_goal = STEP_COSTS.get(cell.cost, blended)(
         planner.model, cell, planner.encode(goal), contact_of(env, locked.starts[pair])
@@ -54,10 +55,8 @@ def rollout(cfg: EvaluateSlice, episodes: Path, manifest: Path, saved: dict, pai
         step(actions)
         frames.append(env.render(size)[0])
 
-    env.restore(locked.starts[which])
-    frames, env.step = [env.render(size)[0]], filmed
-    budget = (cfg.evaluate.budget, cfg.frameskip, cell.planner.history, size)
-    outcome = run_episodes(env, locked.starts[which], locked.goals[which], remembered, *budget)
+    frames, env.step = [locked.first_frames[pair]], filmed
+    outcome = locked.play(remembered, which, cell.planner.history)
     success, steps = bool(outcome["success"][0]), int(outcome["steps"][0])
     del frames[steps + 1 :]
     real = [float(of_goal(planner.encode(frame))) for frame in frames]

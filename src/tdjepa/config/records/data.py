@@ -108,7 +108,16 @@ class Mine(Record):
     goal_offset: Count = Field(description="environment steps between start and goal")
     validation_goals: Count
     test_goals: Count
+    manifest_draw: Literal["by_part", "all_episodes"] = Field(
+        description="validation and test pairs from their own episodes, or, as published, one draw from all episodes"
+    )
+    curve_seed: Seed = Field(
+        description="of the manifest `curves`, as many pairs as validation; published curves have 3072"
+    )
     exclude_trivial: bool = Field(description="drop pairs that are already solved at the start from the manifests")
     pairs: Count = Field(description="pairs of the alignment diagnostic, from test episodes")
+    pair_draw: Literal["start_first", "gap_first"] = Field(
+        description="the start uniform, then the goal up to goal_offset later (published); or the gap uniform, then the start"
+    )
     near_end: Count = Field(description="near stratum: the goal lies at most this many steps before the episode's end")
     far_end: Count = Field(description="far stratum: the goal lies at least this many steps before the episode's end")

@@ -25,7 +25,7 @@ from tdjepa.config.records.keys import keys_at, meant, short, unknown_keys
 from tdjepa.config.records.released import Sha256
 
 Solver = Literal["cem", "icem", "mppi", "gradient"]
-Manifest = Literal["validation", "test"]
+Manifest = Literal["validation", "test", "curves"]
 DesignName = Literal["main", "protocol"]
 
 
@@ -65,9 +65,14 @@ class Costs(Record):
         description="whether the mean over a rollout counts the frame it starts from, as the reference does"
     )
     rc_aux_lambda: Share = Field(description="rc_aux: how much reachability may lower l2; 0 = l2")
-    gate_threshold: Positive = Field(description="contact gates: agent-block distance that counts as near, world px")
+    contact_distance: Positive = Field(
+        description="agent-block distance, world px, below which it is contact; touch is too"
+    )
+    first_gate: Literal["reset", "state"] = Field(
+        description="contact gates, first plan: geometry of a random reset, as the reference has it by mistake, or the true one"
+    )
     gate_softness: Positive = Field(description="soft gate: width of the sigmoid around the threshold, world pixels")
-    gate_near: Share = Field(description="contact gates: share of l2 near the block")
+    gate_near: Share = Field(description="contact gates: share of l2 in contact")
     hard_gate_far: Share = Field(description="hard gate: share of l2 far from the block")
     soft_gate_far: Share = Field(description="soft gate: share of l2 far from the block")
 
@@ -125,10 +130,12 @@ class Sweep(Record):
     methods: Some[Name]
     train_seeds: Count | None = Field(None, description="number of training seeds, from the first; absent: all")
     plan_seeds: Count = Field(description="number of plan seeds, from the first")
+    plan_seed: Seed | None = Field(None, description="one of its own instead")
     pairs: Count = Field(description="start-goal pairs, from the first of the manifest")
     manifest: Manifest
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
-        description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs"
+        description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs; "
+        "`epoch: curve` is every epoch of evaluate.curve_epochs and the last"
     )
 
     @model_validator(mode="after")
@@ -150,12 +157,18 @@ class Evaluate(Record):
         description="main: what our intervals are made of; protocol: the paper's, by default main's first training"
     )
     budget: Count = Field(description="environment steps that an episode may take")
+    renderer: Literal["as_data", "library", "fast"] = Field(
+        description="of frames after the first: the library's own | ours | as_data: the library's where data is released"
+    )
+    restore: Literal["settled", "exact"] = Field(
+        description="Push-T: a start is as logged, or 10 ms of physics later, as the library restores it"
+    )
     plan_seeds: Some[Seed]
     device: Device
     locked: dict[Env, Sha256] = Field(description="sha256_of_lines by environment; every other manifest is refused")
     blend: Share = Field(description="alpha in (1-alpha)*d_psi + alpha*l2")
     curve_epochs: tuple[Count, ...] = Field(description="epochs of the epoch curves, with the first plan seed")
-    curve_trainings: Count | None = Field(None, description="of how many trainings, from the first; absent: all")
+    curve_trainings: Whole | None = Field(None, description="of how many trainings, from the first; absent: all")
     curve_pairs: Count = Field(description="on how many pairs, from the first of the manifest")
     curve_cost: Cost
     planner: Planner
