@@ -62,7 +62,7 @@ def test_without_rows_or_without_spread_nothing_is_claimed():
     assert claims.verdict(Effect(5.0, None, None, None), {"is": "above"}, "paper") == "inconclusive"
     assert effects.student_interval(np.array([4.0, 4.0]), 0.95) == (None, None)
     assert effects.student_interval(np.array([4.0, 6.0]), 0.95) == pytest.approx((5 - 12.7062, 5 + 12.7062), abs=1e-3)
-    assert effects.student_interval(np.array([100.0, 100.0, 100.0]), 0.95) == (100.0, 100.0)  # as the paper has it
+    assert effects.student_interval(np.array([100.0, 100.0, 100.0]), 0.95) == (None, None)  # no width of zero
 
 
 @pytest.mark.parametrize("direction", ["above", "below"])

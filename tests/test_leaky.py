@@ -15,6 +15,7 @@ from tdjepa.config.slices import evaluate_slice, train_slice
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data.store import Store
 from tdjepa.evidence import judge, paired, summary
+from tdjepa.evidence.intervals import Pool
 from tdjepa.mining import split
 from tdjepa.model import checkpoint
 from tdjepa.report import extra_tables, inputs, tables
@@ -158,7 +159,7 @@ def test_a_leaky_training_is_paired_with_the_honest_one_of_its_seed():
     def gain(method):
         rows = [outcomes(base, "tdjepa", train_seeds=[1, 2, 3]), outcomes(better, method, train_seeds=[1, 2, 3])]
         a, b = (next(c for c in summary.cells(pd.concat(rows)) if c.method == m) for m in ("tdjepa", method))
-        return paired.compare(b, a, paired.Resampled(0, 500), 0.95)
+        return paired.compare(b, a, Pool(), 0.95, 0)
 
     leaky, other = gain("tdjepa_leaky"), gain("another")
     assert leaky["difference"] == pytest.approx(other["difference"]) == pytest.approx(15)

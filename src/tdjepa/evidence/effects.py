@@ -1,9 +1,9 @@
 """The size of what a claim says: an effect with an interval and a p-value, under the paper's protocol and under ours.
 
-The paper's: one training seed and its plan seeds; Student's interval and test over the plan seeds' differences. Ours:
-training seeds, plan seeds and episodes resampled (bootstrap.py) and a permutation test over episodes (paired.py). For
-correlations the paper itself takes three trainings: there its protocol is Student's interval over training seeds, and
-ours resamples the episodes of the pairs as well.
+The paper's: one training seed and its plan seeds; Student's interval and test over the plan seeds' differences. Ours: an
+interval over trainings and episodes (intervals.py) and a permutation test over episodes (paired.py). For correlations the
+paper itself takes three trainings: there its protocol is Student's interval over training seeds, and ours adds the episodes of
+the pairs, which are resampled.
 """
 
 import math
@@ -16,9 +16,9 @@ from scipy import special
 
 from tdjepa.base.streams import stream
 from tdjepa.config.names import MAIN, PROTOCOL
-from tdjepa.evidence import alignment, bootstrap, contact, paired, summary
-from tdjepa.evidence.bootstrap import draw
+from tdjepa.evidence import alignment, contact, intervals, paired, summary
 from tdjepa.evidence.columns import UNTRAINED, with_planner
+from tdjepa.evidence.intervals import Pool, Spread, Trainings, quantile
 from tdjepa.evidence.select import select
 from tdjepa.evidence.summary import Cell
 
@@ -44,18 +44,14 @@ def detectable(effect: Effect, level: float, power: float = 0.8) -> float | None
     return (quantile((1 + level) / 2, effect.freedom) + quantile(power, effect.freedom)) * effect.error
 
 
-def quantile(share: float, freedom: float) -> float:
-    """Student's, or the normal one for infinitely many degrees of freedom."""
-    return float(special.stdtrit(freedom, share)) if math.isfinite(freedom) else float(special.ndtri(share))
-
-
 class Evidence:
     """Rows and held-out pairs, ready to be asked."""
 
     def __init__(self, rows: pd.DataFrame, pairs: pd.DataFrame, seed: int, resamples: int, level: float):
         self.rows, self.pairs, self.level = with_planner(rows), pairs, level
-        self.resampled = paired.Resampled(seed, resamples)
+        self.seed, self.draws = seed, min(resamples, RANK_DRAWS)
         self.cells: dict[str, list[Cell]] = {}
+        self.pools: dict[str, Pool] = {}
 
     def of_value(self, value: str) -> list[Cell]:
         """Cells of an outcome: success, or a failure before or after contact."""
@@ -65,6 +61,12 @@ class Evidence:
                 rows = contact.with_phases(rows[rows["contact"].notna()]) if "contact" in rows else rows.iloc[:0]
             self.cells[value] = summary.cells(rows, value) if len(rows) else []
         return self.cells[value]
+
+    def pool(self, value: str) -> Pool:
+        """How trainings vary in that outcome."""
+        if value not in self.pools:
+            self.pools[value] = paired.pooled(self.of_value(value))
+        return self.pools[value]
 
     def cell(self, env: str, wanted: Mapping, design: str = MAIN) -> Cell | None:
         wanted = {"design": design, **wanted}
@@ -92,7 +94,8 @@ def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed
     first = [paired.contrast([(c, _one_seed(x, train_seed)) for c, x in of_part], mask) for of_part, mask in published]
     papers = None if any(c is None for c in first) else _over_plan_seeds(first, evidence.level)
     simple = len(whole) == 1 and len(terms) == 2 and sum(c for c, _ in terms) == 0
-    return papers, _resampled(whole, evidence, with_p=simple)
+    (value,) = {wanted.get("value", "success") for _, wanted in terms[:1]}
+    return papers, _over_trainings(whole, evidence, evidence.pool(value), with_p=simple)
 
 
 def _parts(evidence: Evidence, env: str, terms: Sequence[Sequence], design: str) -> list[tuple] | None:
@@ -138,27 +141,22 @@ def _trainings(contrasts: list[paired.Contrast]) -> int | None:
 
 
 def student_interval(values: np.ndarray, level: float) -> tuple[float | None, float | None]:
-    """Student's interval of a mean (n,); (None, None) for one value, and for two equal ones, which say nothing of a spread."""
+    """Student's interval of a mean (n,); (None, None) for one value, and for equal ones, which say nothing of a spread."""
     n = len(values)
-    if n < 2 or (n == 2 and abs(values[1] - values[0]) < 1e-9):
+    if n < 2 or np.ptp(values) < 1e-9:
         return None, None
     half = float(special.stdtrit(n - 1, (1 + level) / 2)) * float(values.std(ddof=1)) / math.sqrt(n)
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def _resampled(contrasts: list[paired.Contrast], evidence: Evidence, with_p: bool) -> Effect:
-    resampled, estimate = evidence.resampled, sum(c.estimate for c in contrasts)
+def _over_trainings(contrasts: list[paired.Contrast], evidence: Evidence, pool: Pool, with_p: bool) -> Effect:
+    spread, estimate = paired.spread(contrasts, pool), 100 * sum(c.estimate for c in contrasts)
+    low, high, _ = paired.contrast_interval(contrasts, pool, evidence.level)
+    p = paired.permutation(contrasts[0], evidence.seed) if with_p else None
+    # where the exact bound acts, the error that would have made an interval as wide
+    error = max(estimate - low, high - estimate) / quantile((1 + evidence.level) / 2, spread.freedom)
     n = (_trainings(contrasts), min(len(c.plan_seeds) for c in contrasts))
-    if len(contrasts) == 1:
-        low, high, _ = paired.contrast_interval(contrasts[0], resampled, evidence.level)
-        p = paired.permutation(contrasts[0], resampled.draws.seed) if with_p else None
-        error, freedom = paired.spread(contrasts[0], resampled)
-        return Effect(100 * estimate, low, high, p, *n, 100 * error, freedom)
-    spreads = [paired.spread(c, resampled) for c in contrasts]
-    error, freedom = math.hypot(*(e for e, _ in spreads)), min(f for _, f in spreads)
-    means = sum(resampled.means(c) for c in contrasts)
-    low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    return Effect(100 * estimate, 100 * low, 100 * high, None, *n, 100 * error, freedom)
+    return Effect(estimate, low, high, p, *n, error, spread.freedom)
 
 
 def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple | None:
@@ -183,10 +181,9 @@ def of_pairs(evidence: Evidence, env: str, terms: Sequence[Sequence]) -> tuple |
         together = sum(by_seed.values())
         (low, high), p = student_interval(together, evidence.level), paired.paired_t(together)[1]
     papers = Effect(estimate, low, high, p, n_train)
-    means, fixed, episodes = _resampled_pairs(evidence, env, by_method, shared)
-    freedom = freedom_of_pairs(list(by_seed.values()), fixed, episodes)
-    low, high = bootstrap.percentiles(means, estimate, math.inf, freedom, evidence.level)
-    return papers, Effect(estimate, low, high, None, n_train, None, float(np.nanstd(means)), freedom)
+    spread = _spread_of_pairs(evidence, env, by_method, shared, by_seed)
+    half = quantile((1 + evidence.level) / 2, spread.freedom) * spread.error
+    return papers, Effect(estimate, estimate - half, estimate + half, None, n_train, None, spread.error, spread.freedom)
 
 
 def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
@@ -201,30 +198,28 @@ def _checkpoints(pairs: pd.DataFrame, env: str, wanted: Mapping):
     return frames, alignment.correlation if kind == "rank" else alignment.smallest_rise
 
 
-def _resampled_pairs(evidence: Evidence, env: str, by_method: Mapping, shared: Mapping) -> tuple:
-    """(resampled sums (B,), the same with all trainings kept (B,), number of episodes). Episodes are drawn once for all
-    checkpoints of a draw, as they share their pairs; trainings once a method."""
-    draws, seed = min(RANK_DRAWS, evidence.resampled.draws.resamples), evidence.resampled.draws.seed
-    total, fixed, most = np.zeros(draws), np.zeros(draws), 0
+def _spread_of_pairs(evidence: Evidence, env: str, by_method: Mapping, shared: Mapping, by_seed: Mapping) -> Spread:
+    """Episodes are drawn once for all checkpoints of a draw, as they share their pairs; the variance of the sum under these
+    draws, plus what trainings differ by beyond it. Nothing is moderated: few methods have such pairs."""
+    total, most, trainings = np.zeros(evidence.draws), 0, []
     for method, of_method in by_method.items():
         n = len(shared[method])
-        weights = draw(stream(seed, "trainings", f"{env}/{method}", n), draws, n)
-        values = np.zeros((draws, n))
+        values = np.zeros((evidence.draws, n))
         for coefficient, frames, statistic in of_method:
             for i, frame in enumerate(frames[s] for s in shared[method]):
                 labels, member = np.unique(frame["episode"], return_inverse=True)
-                episodes = draw(stream(seed, "episodes of pairs", env, *map(int, labels)), draws, len(labels))
+                episodes = draw(
+                    stream(evidence.seed, "episodes of pairs", env, *map(int, labels)), evidence.draws, len(labels)
+                )
                 values[:, i] += coefficient * statistic(frame["x"], frame["tau"], episodes[:, member])
                 most = max(most, len(labels))
-        total += (values * weights).sum(1) / weights.sum(1)
-        fixed += values.mean(1)
-    return total, fixed, most
+        total += values.mean(1)
+        own = float(np.nanvar(values - values.mean(1, keepdims=True), axis=0).sum() / max(n - 1, 1))
+        between = float(by_seed[method].var(ddof=1)) if n > 1 else 0.0
+        trainings.append(Trainings(env, method, "pairs", n, between, own if n > 1 else 0.0, 0.0))
+    return intervals.combined([(float(np.nanvar(total)), most - 1)], trainings, Pool())
 
 
-def freedom_of_pairs(by_seed: Sequence[np.ndarray], fixed: np.ndarray, episodes: int) -> float:
-    """Satterthwaite's degrees of freedom of a sum over methods: factors are each one's trainings (T,), and the episodes,
-    with the variance of draws (B,) that keep the trainings."""
-    factors = [(v.var(ddof=1) / len(v), len(v) - 1) for v in by_seed if len(v) > 1]
-    factors.append((float(np.nanvar(fixed)), episodes - 1))
-    variance, noise = sum(v for v, _ in factors), sum(v**2 / max(df, 1) for v, df in factors)
-    return max(1.0, variance**2 / noise) if noise else math.inf
+def draw(rng: np.random.Generator, resamples: int, n: int) -> np.ndarray:
+    """(resamples, n): how often each of n levels is drawn; n - 1 of n, so that the variance of a mean comes out right."""
+    return rng.multinomial(max(n - 1, 1), np.full(n, 1 / n), size=resamples).astype(float)

@@ -12,7 +12,7 @@ import pandas as pd
 from tdjepa.base.artefacts import write_text
 from tdjepa.config.names import MAIN
 from tdjepa.config.records.evidence import Judge
-from tdjepa.evidence import alignment, bootstrap, contact, guard, paired, summary
+from tdjepa.evidence import alignment, contact, guard, intervals, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.summary import Cell
 
@@ -58,13 +58,13 @@ def metrics(stats: dict) -> dict:
 def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = None) -> dict:
     """The content of stats.json."""
     cells = summary.cells(frame)
-    resampled = paired.Resampled(settings.seed, settings.bootstrap)
-    floors = {cell.env: summary.mean(cell.success) for cell in cells if cell.method == "random"}
+    pool = paired.pooled(cells)
+    floors = {(cell.env, cell.design): summary.mean(cell.success) for cell in cells if cell.method == "random"}
     found = {
         "scale": frame["scale"].iloc[0] if len(frame) else None,
         **{"seed": settings.seed, "resamples": settings.bootstrap, "level": settings.level},
-        "cells": [_describe(cell, floors.get(cell.env), resampled, settings.level) for cell in cells],
-        "comparisons": _comparisons(cells, resampled, settings.level),
+        "cells": [_describe(cell, floors.get((cell.env, cell.design)), pool, settings.level) for cell in cells],
+        "comparisons": _comparisons(cells, pool, settings),
         "phases": contact.phases(frame),
         "geometry": contact.geometry(frame),
         "median_start_distance": contact.median_distance(frame),
@@ -73,21 +73,21 @@ def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = Non
     return rounded(found)
 
 
-def _describe(cell: Cell, floor: float | None, resampled: paired.Resampled, level: float) -> dict:
+def _describe(cell: Cell, floor: float | None, pool: intervals.Pool, level: float) -> dict:
     c = paired.contrast([(1, cell)])
     (group,) = c.groups
-    low, high, kind = bootstrap.interval(group.values, c.clusters, resampled.means(c), level)
+    low, high, kind = intervals.of_rate(group.values, c.clusters, paired.spread([c], pool), level)
     text = summary.summarise(cell)
     excess = None if floor is None else text["mean"] - floor
     return {**text, "low": low, "high": high, "interval": kind, "excess_over_random": excess}
 
 
-def _comparisons(cells: Sequence[Cell], resampled: paired.Resampled, level: float) -> list[dict]:
+def _comparisons(cells: Sequence[Cell], pool: intervals.Pool, settings: Judge) -> list[dict]:
     """Of every two cells of an environment and a design, without those of two different sweeps."""
     out = []
     for a, b in itertools.combinations(cells, 2):
         if (a.env, a.design) == (b.env, b.design) and (a.setting == b.setting or MAIN in (a.setting, b.setting)):
-            out.append(paired.compare(a, b, resampled, level))
+            out.append(paired.compare(a, b, pool, settings.level, settings.seed))
     return list(filter(None, out))
 
 

@@ -1,8 +1,8 @@
 """Contrasts of cells of one environment: a - b, or any weighted sum, on the plan seeds and start-goal pairs that all have.
 
-Plan seeds and pairs are resampled together. Trainings are the same only for cells of one method; two methods' are drawn
-apart even under equal seed numbers, but a leaky training is paired with the honest one of its seed, and a floor, which has
-no training, with all checkpoints (docs/statistics.md says why).
+Trainings are the same only for cells of one method; two methods' are taken apart even under equal seed numbers, but a leaky
+training is paired with the honest one of its seed, and a floor, which has no training, with all checkpoints
+(docs/statistics.md says why).
 
 Two tests with different assumptions stand beside the interval: the paired t over plan seeds takes checkpoints and episodes
 as given; the permutation test flips whole episodes, which is right for the checkpoints at hand. Only the interval covers new
@@ -10,6 +10,7 @@ training seeds, so it decides.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from scipy import special
 
 from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
-from tdjepa.config.names import LEAKY
-from tdjepa.evidence.bootstrap import FEW, Draws, levels, percentiles, resampled_means, standard_error, unseen_share
-from tdjepa.evidence.bootstrap import variances as analysis
+from tdjepa.config.names import LEAKY, MAIN
+from tdjepa.evidence import intervals
+from tdjepa.evidence.columns import UNTRAINED
+from tdjepa.evidence.intervals import FEW, Pool, Spread, Trainings, quantile, unseen_share
 from tdjepa.evidence.summary import Cell, nanmean, plan_seed_means
 
 PERMUTATIONS = 9_999
@@ -35,8 +37,12 @@ class Group:
     training: str  # method
     seeds: np.ndarray  # (T,)
     values: np.ndarray  # (T, P, E) sum of coefficient * outcome, NaN = missing
-    cell: Cell | None  # when it is one cell with coefficient +-1 and no gap: its resamples serve other contrasts too
-    sign: float
+    several: bool  # more than one cell
+    scale: float  # sum of (coefficient * p * (1 - p))² over its cells
+
+    @property
+    def trained(self) -> bool:
+        return self.training not in UNTRAINED
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,6 @@ class Contrast:
     groups: tuple[Group, ...]
     plan_seeds: np.ndarray  # (P,)
     clusters: np.ndarray  # (E,) episode of each start-goal pair
-    support: bytes  # which seeds and pairs of the environment these are
     reach: tuple[float, float]  # the least and the most that the weighted sum can be
 
     @property
@@ -82,57 +87,75 @@ def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = Non
     groups = []
     for (method, of_method), (seeds, values) in zip(by_method.items(), summed, strict=True):
         values = np.where(there, values, np.nan)[:, plan][:, :, pair]
-        sign, cell = of_method[0]
-        whole = len(of_method) == 1 and abs(sign) == 1 and not np.isnan(values).any()
-        groups.append(Group(method, seeds, values, cell if whole else None, sign))
-    cell, support = terms[0][1], plan.tobytes() + pair.tobytes()
-    reach = tuple(float(sum(pick(c, 0) for c, _ in terms)) for pick in (min, max))
-    return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], support, reach)
+        rates = [(c, float(np.nanmean(np.where(there, cell.success, np.nan)))) for c, cell in of_method]
+        scale = sum((c * p * (1 - p)) ** 2 for c, p in rates)
+        groups.append(Group(method, seeds, values, len(of_method) > 1, scale))
+    cell, reach = terms[0][1], tuple(float(sum(pick(c, 0) for c, _ in terms)) for pick in (min, max))
+    return Contrast(cell.env, tuple(groups), cell.plan_seeds[plan], cell.episodes[pair], reach)
 
 
-class Resampled:
-    """Resampled means and training variances, computed once for each cell on each set of seeds and pairs."""
-
-    def __init__(self, seed: int, resamples: int):
-        self.draws, self.known = Draws(seed, resamples), {}
-
-    def of(self, c: Contrast, g: Group) -> tuple[np.ndarray, dict]:
-        """(B,) resampled means of a group, and what its trainings add to the variance."""
-        if g.cell is None:
-            return self._compute(c, g.values, g)
-        key = (g.cell.id, id(g.cell), c.support)
-        if key not in self.known:
-            self.known[key] = self._compute(c, g.sign * g.values, g)
-        means, variances = self.known[key]
-        return g.sign * means, variances
-
-    def _compute(self, c: Contrast, values: np.ndarray, g: Group) -> tuple[np.ndarray, dict]:
-        means = resampled_means(values, *self.draws.weights(c.env, g.training, g.seeds, c.plan_seeds, c.clusters))
-        return means, {factors: v for factors, v in analysis(values, c.clusters).items() if 0 in factors}
-
-    def means(self, c: Contrast) -> np.ndarray:
-        return sum(self.of(c, g)[0] for g in c.groups)
+def pooled(cells: Sequence[Cell]) -> Pool:
+    """What the cells of the published protocol at each method's last epoch say of trainings: single ones, and two costs of
+    one method against each other. A leaky training repeats its honest twin, so it is not pooled."""
+    main = [c for c in cells if c.setting == c.design == MAIN and c.trained and not c.method.endswith(LEAKY)]
+    last = {(c.env, c.method): max(o.epoch for o in main if (o.env, o.method) == (c.env, c.method)) for c in main}
+    main = [c for c in main if c.epoch == last[c.env, c.method]]
+    two = [((1, a), (-1, b)) for a, b in itertools.combinations(main, 2) if (a.env, a.method) == (b.env, b.method)]
+    found = [contrast(terms) for terms in [*(((1, c),) for c in main), *two]]
+    return Pool(of_trainings([c])[0] for c in found if c is not None)
 
 
-def spread(c: Contrast, resampled: Resampled) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of a contrast: its plan seeds and episodes, and each group's trainings."""
-    shared = c.by_pair
-    parts = [(analysis(shared, c.clusters), levels(shared, c.clusters))]
-    parts += [(resampled.of(c, g)[1], levels(g.values, c.clusters)) for g in c.groups]
-    return standard_error(parts)
+def of_trainings(contrasts: Sequence[Contrast]) -> list[Trainings]:
+    """How the trainings of each method vary in a sum of contrasts. Strata of an environment share its trainings."""
+    by_method: dict[tuple, list[tuple[Contrast, Group]]] = {}
+    for c in contrasts:
+        for g in c.groups:
+            if g.trained:
+                by_method.setdefault((c.env, g.training, *g.seeds.tolist()), []).append((c, g))
+    out = []
+    for (env, method, *_), found in by_method.items():
+        parts = [(nanmean(g.values, 1), c.clusters) for c, g in found]
+        scale = sum(g.scale for _, g in found)
+        kind = "strata" if len(found) > 1 else "cells" if found[0][1].several else "cell"
+        out.append(intervals.of_trainings(env, method, kind, parts, scale))
+    return out
 
 
-def contrast_interval(c: Contrast, resampled: Resampled, level: float) -> tuple[float, float, str]:
-    """(low, high, kind) in percentage points. When fewer than FEW episodes differ from the usual value, it reaches at
-    least to where an unseen share of episodes would all go one way, and kind is "exact"."""
-    low, high = percentiles(resampled.means(c), c.estimate, *spread(c, resampled), level)
-    low, high = max(low, c.reach[0]), min(high, c.reach[1])
+def spread(contrasts: Sequence[Contrast], pool: Pool) -> Spread:
+    """Standard error and degrees of freedom of a sum of contrasts of several environments or strata."""
+    episodes = [intervals.of_episodes(nanmean(c.by_pair[0], 0), c.clusters) for c in contrasts]
+    return intervals.combined(episodes, of_trainings(contrasts), pool)
+
+
+def contrast_interval(contrasts: Sequence[Contrast], pool: Pool, level: float) -> tuple[float, float, str]:
+    """(low, high, kind) of a sum of contrasts in percentage points: Student's, and the root of the sum of squares over the
+    parts. Where fewer than FEW episodes of a part differ from the usual value, that part reaches at least to where an unseen
+    share of episodes would all go one way, and kind is "exact"."""
+    whole, estimate = spread(contrasts, pool), sum(c.estimate for c in contrasts)
+    half = quantile((1 + level) / 2, whole.freedom) * whole.error
+    below = above = half
+    exact = [c for c in contrasts if few_differ(c)]
+    if exact:
+        sides = [_exact(c, pool, level) for c in contrasts]
+        below, above = (max(half, math.hypot(*side)) for side in zip(*sides, strict=True))
+    least, most = (sum(c.reach[i] for c in contrasts) for i in (0, 1))
+    low, high = max(estimate - below, least), min(estimate + above, most)
+    return 100 * low, 100 * high, "exact" if exact else "student"
+
+
+def few_differ(c: Contrast) -> bool:
     by_episode = cluster_values(c, weighted=False)
-    if np.sum(~np.isclose(by_episode, np.median(by_episode))) >= FEW:
-        return 100 * low, 100 * high, "bootstrap"
-    share = unseen_share(len(by_episode), level)
-    seen = (1 - share) * c.estimate
-    return 100 * min(low, seen + share * c.reach[0]), 100 * max(high, seen + share * c.reach[1]), "exact"
+    return int(np.sum(~np.isclose(by_episode, np.median(by_episode)))) < FEW
+
+
+def _exact(c: Contrast, pool: Pool, level: float) -> tuple[float, float]:
+    """How far below and above its estimate one part may lie."""
+    own = spread([c], pool)
+    half = quantile((1 + level) / 2, own.freedom) * own.error
+    if not few_differ(c):
+        return half, half
+    share = unseen_share(len(np.unique(c.clusters)), level)
+    return max(half, share * (c.estimate - c.reach[0])), max(half, share * (c.reach[1] - c.estimate))
 
 
 def cluster_values(c: Contrast, weighted: bool) -> np.ndarray:
@@ -203,20 +226,19 @@ def matched(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
     return tuple(cell.success[np.isin(cell.train_seeds, shared)] for cell in (a, b)) if len(shared) else None
 
 
-def compare(a: Cell, b: Cell, resampled: Resampled, level: float) -> dict | None:
+def compare(a: Cell, b: Cell, pool: Pool, level: float, seed: int) -> dict | None:
     """What stats.json says of a against b; None when they share nothing."""
     c = contrast([(1, a), (-1, b)])
     if c is None:
         return None
-    low, high, kind = contrast_interval(c, resampled, level)
+    low, high, kind = contrast_interval([c], pool, level)
     t, p_t = paired_t(plan_seed_means(c.by_pair))
     outcomes = matched(a, b)
-    found = dict(
-        env=a.env, a=a.id, b=b.id, difference=100 * c.estimate, low=low, high=high, interval=kind, t=t, p_t=p_t
-    )
+    found = {"env": a.env, "design": a.design, "a": a.id, "b": b.id, "difference": 100 * c.estimate}
+    found |= {"low": low, "high": high, "interval": kind, "t": t, "p_t": p_t, "p_permutation": permutation(c, seed)}
     return found | {
-        "p_permutation": permutation(c, resampled.draws.seed),
         "outcomes": None if outcomes is None else list(disagreement(*outcomes)),
+        "n_train_seeds": min((len(g.seeds) for g in c.groups if g.trained), default=None),
         "n_plan_seeds": len(c.plan_seeds),
         "n_episodes": len(c.clusters),
     }
