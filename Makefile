@@ -11,6 +11,8 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do $$p -c 'import sys; \
 PYTEST_ARGS ?=
 SNAKEMAKE_ARGS ?=
 TARGETS ?= all
+# of the scale, all or some: ENVS=push_t METHODS=lewm,tdjepa SEEDS=3072
+part := $(if $(ENVS),envs=$(ENVS)) $(if $(METHODS),methods=$(METHODS)) $(if $(SEEDS),seeds=$(SEEDS))
 
 py := .venv/bin/python
 # Jobs and tests start `python`, `snakemake` and `dvc` by name. One thread a process: the jobs already fill the cores,
@@ -26,6 +28,7 @@ help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
 	@echo "make reproduce  every result, table and figure and the paper, at the scale desk"
 	@echo "                SCALE=smoke for a quick look, paper for a GPU cluster, CORES=n (here $(CORES)),"
+	@echo "                ENVS=push_t METHODS=lewm,tdjepa SEEDS=3072 for a part of the scale,"
 	@echo "                TARGETS=extras for the methods beside the run, SNAKEMAKE_ARGS=-n to see what would run"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
 	@echo "make lint       ruff, the layers of the code, snakefmt and snakemake's own linter"
@@ -65,7 +68,7 @@ latex:
 	@workflow/system_packages.sh required
 
 reproduce: latex setup
-	$(run) -m snakemake $(TARGETS) --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(SNAKEMAKE_ARGS)
+	$(run) -m snakemake $(TARGETS) --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(part) $(SNAKEMAKE_ARGS)
 	@$(activate)
 
 # Without a Chromium the tests of the web page are skipped, without SLURM those of the cluster. A person's machine is not

@@ -19,7 +19,7 @@ def test_the_paper_scale_is_planned_with_the_slurm_profile(clone):
     counts = {name: int(n) for name, n in re.findall(r"^(\w+) +(\d+)$", said, re.MULTILINE)}
     assert {counts[name] for name in ("fetch", "mine", "floors", "ceiling")} == {4}
     assert "collect" not in counts  # the released files, not our own demonstrations
-    assert counts["train"] == counts["evaluate"] == 96
+    assert counts["train"] == counts["evaluate"] == 60
     readme = (clone.path / "README.md").read_text()
     assert f"makes {counts['total'] - 1} jobs" in readme  # `all` itself is none
 

@@ -17,7 +17,18 @@ from tdjepa.config.records.base import ENVS, Record
 from tdjepa.report import figures, tables
 from tdjepa.steps.registry import FIGURES, PATHS, STEPS, TABLES, options
 
-BUILDS = {"parse", "read_yaml", "load", "merge", "released", "train_slice", "evaluate_slice", "collect_slice"}
+BUILDS = {
+    "parse",
+    "read_yaml",
+    "load",
+    "merge",
+    "released",
+    "train_slice",
+    "evaluate_slice",
+    "collect_slice",
+    "place",
+    "text",
+}
 CHECKS = {"ENVS", "ahead"}  # only refuse names, or count the frames that a window needs
 
 

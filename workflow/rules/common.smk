@@ -30,7 +30,7 @@ announce.readable("params.yaml")
 configfile: "params.yaml"
 
 
-P = announce.parameters(config)
+P = announce.parameters(config, workflow.config_settings)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 S = P.scale
 # A job of its own on a cluster may be one of any group.

@@ -47,7 +47,7 @@ rule claims:
         FILES.benchmark("claims")
     params:
         slice=job("claims"),
-        seed=P.train_seeds[0],
+        seed=(P.part.seeds or P.train_seeds)[0],
         out=lambda w, output: os.path.dirname(output[0]),
     message:
         "claims"
@@ -132,7 +132,8 @@ rule paper:
         FILES.benchmark("paper")
     params:
         scale=S,
+        report=os.path.dirname(FILES.one("report/numbers.tex")),
     message:
         "paper"
     shell:
-        "python -m tdjepa paper --scale {params.scale:q} --out {output:q} >{log:q} 2>&1"
+        "python -m tdjepa paper --scale {params.scale:q} --report {params.report:q} --out {output:q} >{log:q} 2>&1"

@@ -3,12 +3,15 @@
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
+from snakemake.common.configfile import load_configfile
+from snakemake.utils import update_config
 
 from tdjepa.base.errors import UserError
-from tdjepa.config import origin
+from tdjepa.config import origin, part
 from tdjepa.config.load import resolve_every_scale
 from tdjepa.config.params import Params
 from tdjepa.config.yaml_file import read_yaml
@@ -24,10 +27,20 @@ def readable(path: str) -> None:
         _refuse(error)
 
 
-def parameters(config: dict) -> Params:
-    """The checked parameters. The other scales are checked too: better now than on the cluster."""
+def parameters(config: dict, settings) -> Params:
+    """The checked parameters. The other scales are checked too: better now than on the cluster.
+
+    `--config methods=lewm` names a part of the scale: Snakemake would put the word in the place of the section.
+    """
+    given = settings.config or {}
+    words = {word: given[word] for word in part.WORDS if word in given and not isinstance(given[word], Mapping)}
+    if words:
+        config.clear()
+        for layer in (read_yaml("params.yaml"), *map(load_configfile, settings.configfiles or ())):
+            update_config(config, layer)
+        update_config(config, {key: value for key, value in given.items() if key not in words})
     try:
-        return resolve_every_scale(config, None, "params.yaml")
+        return part.choose(resolve_every_scale(config, None, "params.yaml"), words)
     except UserError as error:
         _refuse(error)
 
@@ -115,14 +128,16 @@ def start(p: Params, workflow) -> None:
         workflow.persistence.unlock()
         _refuse(error)
     written(_keep_params, p.scale)
+    name = f"scale {p.scale}" + (f", part {part.text(p)}" if part.text(p) else "")
+    if part.text(p) and "judge" in jobs:
+        report = f"results/{part.place(p)}"
+        say(f"{name}: its report is made in {report}; that of the whole scale stays as it is")
     if not workflow.local_exec:
-        say(f"scale {p.scale}: {_count(len(jobs), 'job')} for the cluster")
+        say(f"{name}: {_count(len(jobs), 'job')} for the cluster")
         return
     cores = workflow.resource_settings.cores or 1
     seconds = yaml.safe_load(Path(workflow.basedir, "workflow/expected_seconds.yaml").read_text()).get(p.scale, {})
-    say(
-        f"scale {p.scale}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {expected_text(jobs, cores, seconds)}"
-    )
+    say(f"{name}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {expected_text(jobs, cores, seconds)}")
 
 
 def _check_tools(jobs: list[str], local: bool) -> None:

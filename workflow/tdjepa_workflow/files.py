@@ -16,6 +16,8 @@ from snakemake.io import ancient
 
 from tdjepa.config import runs
 from tdjepa.config.params import Params
+from tdjepa.config.part import place
+from tdjepa.config.records.part import Part
 from tdjepa.config.slices import evaluate_slice
 from tdjepa.report.gather import run_so_far
 from tdjepa.steps.paths import card, path
@@ -34,7 +36,7 @@ class Files:
 
     def one(self, kind: str, **names) -> str:
         """The file of that kind; what is not given stays a wildcard."""
-        return str(path(kind, self.scale, **WILDCARDS | names))
+        return str(path(kind, place(self.p, kind), **WILDCARDS | names))
 
     def card(self, kind: str, **names) -> str:
         return card(self.one(kind, **names))
@@ -57,11 +59,11 @@ class Files:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods that rules may run."""
-        return self._asked.methods_run
+        return (runs.widened(self.p) if self.p.part.methods else self._asked).methods_run
 
     def group(self, name: str) -> list[str]:
         """Everything that is trained, planned and measured of a group's methods."""
-        p = self.p.model_copy(update={"methods_run": self.p.groups[name]})
+        p = self.p.model_copy(update={"methods_run": self.p.groups[name], "groups": {}})
         return self._all(p, [kind for step in STEPS.values() if step.per == "training" for kind in step.gives], {})
 
     def reported(self, *kinds: str) -> list[str]:
@@ -101,11 +103,12 @@ class Files:
 
     def pictures(self) -> list[str]:
         """An episode with the deployed cost in each environment, and Two-Room's landscape."""
-        names = {env: [f"{self.p.evaluate.protocol[env].deployed}_{i}.gif" for i in range(3)] for env in self.p.envs}
-        if "two_room" in names:
-            names["two_room"] += ["landscape.pdf", "landscape.png"]
-        who = {"method": self.p.methods_run[0], "seed": self.p.train_seeds[0]}
-        return [self.one("picture", env=env, name=name, **who) for env in names for name in names[env]]
+        found = []
+        for env, (_, method, seed) in {training[0]: training for training in reversed(runs.trainings(self.p))}.items():
+            names = [f"{runs.planned_cost(self.p, env, method)}_{i}.gif" for i in range(3)]
+            names += ["landscape.pdf", "landscape.png"] if env == "two_room" else []
+            found += [self.one("picture", env=env, name=name, method=method, seed=seed) for name in names]
+        return found
 
     def shown(self, name: str) -> list[str]:
         """The files of one table or figure of the report."""
@@ -118,21 +121,19 @@ class Files:
 
     def phases(self) -> dict[str, list[str]]:
         """What `snakemake all` makes, phase by phase."""
-        return self._phases(self.p)
-
-    def known(self) -> dict[str, list[str]]:
-        """The same with all groups of methods."""
-        return self._phases(runs.widened(self.p))
-
-    def _phases(self, p: Params) -> dict[str, list[str]]:
         made: dict[str, dict] = {phase: {} for phase in PHASES}
         for step in STEPS.values():
             if step.phase:
-                made[step.phase] |= dict.fromkeys(self._outputs(p, step))
+                made[step.phase] |= dict.fromkeys(self._outputs(step))
         return {phase: list(files) for phase, files in made.items()}
 
-    def _outputs(self, p: Params, step: Step) -> list[str]:
-        jobs = runs.jobs(p, step.jobs)
+    def known(self) -> dict[str, list[str]]:
+        """The same of the whole scale, with all groups of methods."""
+        whole = self.p.model_copy(update={"part": Part()})
+        return Files(runs.widened(whole)).phases()
+
+    def _outputs(self, step: Step) -> list[str]:
+        jobs = runs.jobs(self.p, step.jobs)
         files = [(kind, file) for job in jobs for kind in step.gives for file in self._files(kind, job)]
         return [name for kind, file in files for name in ((file, card(file)) if kind in BIG else (file,))]
 

@@ -27,8 +27,10 @@ class Call:
     def p(self):
         if self._p is None:
             from tdjepa.config.load import load
+            from tdjepa.config.part import WORDS, choose
 
-            self._p = load(self.args.params, self.args.scale)
+            words = {word: said for word in WORDS if (said := getattr(self.args, word, None)) is not None}
+            self._p = choose(load(self.args.params, self.args.scale), words, "--")
             self._check_names()
         return self._p
 

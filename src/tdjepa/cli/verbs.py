@@ -143,12 +143,12 @@ def page(cfg, call, times):
     return build.run(cfg, call.args.out, times)
 
 
-def paper(p, out):
+def paper(p, out, report):
     from tdjepa.evidence.guard import require_rows, rows_of
     from tdjepa.report import pdf
 
     require_rows(rows_of(p.scale), p.scale)
-    pdf.build(Path("paper"), Path(path("report", p.scale)), out)
+    pdf.build(Path("paper"), report or Path(path("report", p.scale)), out)
     return {"file": out}
 
 

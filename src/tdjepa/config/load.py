@@ -58,7 +58,11 @@ def layers(raw: Mapping, scale: str | None, source: str) -> tuple[dict, dict]:
     overlay = inherited({**(raw["scales"] or {}), scale: scales[scale]}, scale, f"{source}: scales")
     if "scale" in overlay:
         raise UserError(f"{source}: scales.{scale}.scale: no such key; a scale is `like` another, it chooses none")
-    return _written_out(base, source), _written_out(merge(base, overlay), source)
+    merged = merge(base, overlay)
+    if "part" in merged:
+        words = "snakemake --config envs=push_t methods=lewm,tdjepa seeds=3072"
+        raise UserError(f"{source}: part: no such key; a part of a scale is named on the command line: {words}")
+    return _written_out(base, source), _written_out(merged, source)
 
 
 def _written_out(merged: dict, source: str) -> dict:

@@ -8,6 +8,7 @@ from tdjepa.config.records.data import Collect, Fetch, Mine
 from tdjepa.config.records.evidence import Diagnose, Judge, Render
 from tdjepa.config.records.methods import Method, Recipe
 from tdjepa.config.records.model import Model, Runtime, Train
+from tdjepa.config.records.part import Part
 from tdjepa.config.records.planning import Evaluate
 
 
@@ -19,6 +20,7 @@ class Params(Record):
         {}, description="methods that are run on request only, by the name of the target"
     )
     train_seeds: Some[Seed]
+    part: Part = Field(Part(), description="of the command line: no key of params.yaml")
     collect: Collect
     fetch: Fetch
     mine: Mine

@@ -32,8 +32,11 @@ def train_seeds_of(p: Params, method: str) -> tuple[int, ...]:
 
 
 def trainings(p: Params) -> list[tuple[str, str, int]]:
-    """(environment, method, training seed) of every training of the run."""
-    return [(env, m, s) for env in p.envs for m in methods_in(p, env) for s in train_seeds_of(p, m)]
+    """(environment, method, training seed) of every training of the run, or of the part of it that was asked for."""
+    part, known = p.part, widened(p) if p.part.methods else p
+    every = [(env, m, s) for env in p.envs for m in methods_in(known, env) for s in train_seeds_of(p, m)]
+    asked = (part.envs or p.envs, part.methods or known.methods_run, part.seeds or p.train_seeds)
+    return [training for training in every if all(one in some for one, some in zip(training, asked, strict=True))]
 
 
 def designs_of(p: Params, method: str, seed: int) -> dict[str, Design]:
@@ -58,7 +61,7 @@ def diagnosed(p: Params) -> list[tuple[str, str, int]]:
 def jobs(p: Params, which: str) -> list[dict]:
     """The jobs of a kind, each by what fills the names of its files; steps/registry.py says which kind a step has."""
     training, source = ("env", "method", "seed"), p.collect.source
-    envs = [{"env": env} for env in p.envs]
+    envs = [{"env": env} for env in p.envs if env in (p.part.envs or p.envs)]
     return {
         "once": lambda: [{}],
         "envs": lambda: envs,

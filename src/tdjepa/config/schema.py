@@ -6,6 +6,7 @@ from tdjepa.config.params import Params
 def schema() -> dict:
     """The base must be complete. A scale, or a method that is `like` another, may hold any part of it."""
     full = Params.model_json_schema()
+    del full["properties"]["part"], full["$defs"]["Part"]  # of the command line
     sections = [key for key in full["properties"] if key != "scale"]
     overlay = {
         "type": ["object", "null"],

@@ -11,6 +11,7 @@ from tdjepa.base.artefacts import write_text
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.params import Params
+from tdjepa.config.part import place
 from tdjepa.evidence.guard import require_folder, require_rows, rows_of
 from tdjepa.report import inputs
 from tdjepa.report.inputs import Inputs
@@ -20,7 +21,7 @@ PARTS = {"tables": ("tables",), "figures": ("figures",), "numbers": ("numbers.te
 
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
-    out, there = Path(out or path("report", params.scale)), files(params)
+    out, there = Path(out or path("report", place(params))), files(params)
     require_rows(rows_of(params.scale), params.scale)
     require_folder(out)
     parts = (only,) if only else tuple(PARTS)
@@ -39,9 +40,9 @@ def show(params: Params) -> None:
     """`tdjepa summary`: the one-screen summary of a scale, from what lies in its folders now."""
     from tdjepa.report import summary
 
-    print(summary.terminal(inputs.read(params, **files(params)), Path(path("report", params.scale))), end="")
+    print(summary.terminal(inputs.read(params, **files(params)), Path(path("report", place(params)))), end="")
     for name in ("paper", "page"):
-        file = Path(path(name, params.scale))
+        file = Path(path(name, place(params)))
         print(f"{name:<8} {file if file.exists() else 'not built yet'}")
 
 
@@ -80,15 +81,12 @@ def files(p: Params) -> dict:
     def there(kind: str, jobs: str) -> list[Path]:
         return [file for job in runs.jobs(p, jobs) if (file := Path(path(kind, p.scale, **job))).exists()]
 
-    sweeps = [(env, name) for env in p.envs for name, sweep in p.evaluate.sweeps.items() if env in sweep.envs]
-    folders = [Path("results", p.scale, "rows", *sweep) for sweep in sweeps]
-    swept = [file for folder in folders for file in sorted(folder.glob("[!.]*.parquet"))]
-    floors = [Path(path(kind, p.scale, env=env)) for env in p.envs for kind in ("floors", "ceiling")]
-    cards = [Path(card(path("episodes", p.scale, env=env))) for env in p.envs]
+    cards = [Path(card(path("episodes", p.scale, **job))) for job in runs.jobs(p, "envs")]
+    floors = [*there("floors", "envs"), *there("ceiling", "envs")]
     return {
-        "stats": Path(path("evidence/stats.json", p.scale)),
-        "claims": Path(path("evidence/claims.json", p.scale)),
-        "rows": [*there("rows", "trainings"), *filter(Path.exists, floors), *swept],
+        "stats": Path(path("evidence/stats.json", place(p))),
+        "claims": Path(path("evidence/claims.json", place(p))),
+        "rows": [*there("rows", "trainings"), *floors, *there("sweep", "sweeps")],
         "pairs": there("pairs", "diagnosed"),
         "cards": list(filter(Path.exists, cards)),
         "curves": there("curve", "trainings"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tdjepa.config import runs
 from tdjepa.config.names import SIMULATOR
+from tdjepa.config.part import text
 from tdjepa.evidence import published
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import ALL_COSTS, ENVS, NOT_RUN, UNTRAINED, method_label
@@ -28,6 +29,7 @@ def table(found: Inputs, intervals: bool) -> Table:
         f"{design_text(p)}; † = fewer of them than planned."
     )
     caption += f" {rest}: {NOT_RUN}." if rest else ""
+    caption += f" Only the part {text(p)} was asked for." if text(p) else ""
     return Table("summary", caption, ["Method", "Plan cost", *(ENVS[env] for env in p.envs)], body)
 
 

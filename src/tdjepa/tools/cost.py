@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
 from tdjepa.config.params import Params
+from tdjepa.config.part import text
 from tdjepa.config.records.model import Model
 from tdjepa.config.slices import EvaluateSlice, TrainSlice, evaluate_slice, train_slice
 from tdjepa.mining.windows import span
@@ -36,11 +37,12 @@ def run(p: Params, train_tflops: float, plan_tflops: float, peak_tflops: float =
     for flag, rate in rates.items():
         if not 0 < rate < math.inf:  # NaN is neither
             raise UserError(f"{flag} {rate:g}: must be a positive number, the TFLOP/s of your GPU")
-    print(f"scale {p.scale}, assuming {train_tflops:g} TFLOP/s in training and {plan_tflops:g} in planning:")
+    chosen = f", the part {text(p)}" if text(p) else ""
+    print(f"scale {p.scale}{chosen}, assuming {train_tflops:g} TFLOP/s in training and {plan_tflops:g} in planning:")
     print(f"{'':<10}{'jobs':>6}{'PFLOP':>10}{'hours':>8}   longest")
     tflops = {"train": train_tflops, "evaluate": plan_tflops, "sweep": plan_tflops}
     hours = {kind: 1 / rate / 3.6e15 for kind, rate in tflops.items()}  # of one operation
-    found, groups = jobs(p), {group: jobs(p.model_copy(update={"methods_run": p.groups[group]})) for group in p.groups}
+    found, groups = jobs(p), _of_groups(p)
     for kind in tflops:
         if each := [job for job in found if job.kind == kind]:
             longest = max(each, key=lambda job: job.flop)
@@ -50,6 +52,13 @@ def run(p: Params, train_tflops: float, plan_tflops: float, peak_tflops: float =
         print(_line(group, each, hours, f"beside all, on request: snakemake {group}"))
     if measure:
         show_measured(p, sum(job.flop for job in found if job.kind == "train"), train_tflops, peak_tflops)
+
+
+def _of_groups(p: Params) -> dict[str, list[Job]]:
+    """The jobs of the methods on request; a part that names its methods has none beside them."""
+    if p.part.methods:
+        return {}
+    return {group: jobs(p.model_copy(update={"methods_run": methods})) for group, methods in p.groups.items()}
 
 
 def _line(name: str, each: list[Job], hours: dict[str, float], more: str = "") -> str:

@@ -16,6 +16,8 @@ from markupsafe import Markup, escape
 
 from tdjepa.base.artefacts import canonical, write_card, write_text
 from tdjepa.config.params import Params
+from tdjepa.config.part import place
+from tdjepa.config.part import text as part_text
 from tdjepa.evidence.guard import require_rows, rows_of
 from tdjepa.report import captions, gather, inputs, tables
 from tdjepa.report.inputs import Inputs
@@ -34,7 +36,7 @@ pretty = functools.partial(json.dumps, indent=1, sort_keys=True, ensure_ascii=Fa
 
 def run(params: Params, out: Path | None = None, times: Sequence[Path] | None = None) -> dict:
     """Write the page and its card from whatever lies in the folders of the scale."""
-    out, scale = Path(out or path("page", params.scale)), params.scale
+    out, scale = Path(out or path("page", place(params))), params.scale
     files, results = gather.files(params), Path("results", scale)
     require_rows(rows_of(scale), scale)
     found = inputs.read(params, **files)
@@ -103,7 +105,7 @@ def _digest(text: str) -> str:
 def _facts(found: Inputs) -> dict[str, str]:
     p, rows = found.params, sum(cell["n_rows"] for cell in found.stats["cells"])
     return {
-        "Scale": p.scale,
+        "Scale": p.scale + (f", the part {part_text(p)}" if part_text(p) else ""),
         "Environments": ", ".join(ENVS[env] for env in p.envs),
         "Methods": ", ".join(method_label(p, method) for method in p.methods_run),
         "Design": f"{design_text(p)}; {rows:,} rows",
