@@ -265,7 +265,8 @@ def test_a_sum_over_environments_is_the_root_of_the_sum_of_squares():
     low, high, kind = paired.contrast_interval([one, elsewhere], Pool(), 0.95)
     assert (low + high) / 2 == pytest.approx(100 * (one.estimate + other.estimate))
     parts = [paired.contrast_interval([c], Pool(), 0.95) for c in (one, elsewhere)]
-    assert (high - low, kind) == (pytest.approx(np.hypot(*(b - a for a, b, _ in parts)), rel=0.1), "student")
+    apart = np.hypot(*(b - a for a, b, _ in parts))
+    assert (0.6 * apart < high - low <= apart, kind) == (True, "student")  # together they have more degrees of freedom
     sure = dataclasses.replace(pair_of(np.ones((4, 1, 80)), np.zeros((4, 1, 80))), env="reacher")
     wide = paired.contrast_interval([one, sure], Pool(), 0.95)
     assert wide[2] == "exact"
