@@ -304,6 +304,7 @@ def test_made_up_rows_say_how_they_were_planned_as_real_ones_do(p, monkeypatch):
 
     monkeypatch.setattr(evaluation, "version", lambda _: "")
     locked = SimpleNamespace(entries=np.array([[1, 0], [2, 0]]), goals=np.zeros((2, 10)), sha256="ab" * 32)
+    locked.data = SimpleNamespace(kind=None)
     outcome = {"success": [True, False], "trivial": False, "steps": 10, "plans": 1, "final": np.zeros((2, 10))}
     for sweep in ("", "blend", "solvers"):
         cfg = evaluate_slice(p, "push_t", "tdjepa", 3072, sweep)
