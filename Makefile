@@ -22,7 +22,7 @@ activate := echo "To use tdjepa, snakemake and dvc by name in this shell:  sourc
 # modules of another Python installation must not shadow the pinned ones
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system for-tests latex reproduce test test-pipeline test-others lint clean distclean FORCE
+.PHONY: help setup system for-tests latex reproduce rehearsal test test-pipeline test-others lint clean distclean FORCE
 
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
@@ -30,9 +30,10 @@ help:
 	@echo "                SCALE=smoke for a quick look, paper for a GPU cluster, CORES=n (here $(CORES)),"
 	@echo "                ENVS=push_t METHODS=lewm,tdjepa SEEDS=3072 for a part of the scale,"
 	@echo "                TARGETS=extras for the methods beside the run, SNAKEMAKE_ARGS=-n to see what would run"
+	@echo "make rehearsal  the scale paper in small, from files of the released layout to the PDF (docs/rehearsal.md)"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
 	@echo "make lint       ruff, the layers of the code, snakefmt and snakemake's own linter"
-	@echo "make clean      removes caches and the smoke scale's data and results, never those of the others"
+	@echo "make clean      removes caches and data and results of smoke and rehearsal, never those of the others"
 	@echo "make distclean  clean, and .venv too"
 	@echo "PYTHON=...      the Python 3.11 to build .venv from (found: $(or $(PYTHON),none))"
 
@@ -71,6 +72,18 @@ reproduce: latex setup
 	$(run) -m snakemake $(TARGETS) --workflow-profile workflow/profiles/default --cores $(CORES) --config scale=$(SCALE) $(part) $(SNAKEMAKE_ARGS)
 	@$(activate)
 
+# What the scale paper meets, in small: released files from a server that lives as long as the run, then a released checkpoint.
+mirror := build/mirror
+released := results/rehearsal/released
+rehearsal: latex setup
+	$(run) -m tdjepa mirror --scale rehearsal --out $(mirror) --run $(py) -m snakemake all extras \
+		--workflow-profile workflow/profiles/default --cores $(CORES) --configfile $(mirror)/params.yaml \
+		--config scale=rehearsal $(SNAKEMAKE_ARGS)
+	$(run) -m tdjepa import --from $(mirror)/quentinll/lewm-pusht/resolve/main --env push_t --scale rehearsal \
+		--out $(released)/epoch_02.safetensors
+	$(run) -m tdjepa evaluate --env push_t --method lewm --seed 0 --scale rehearsal --checkpoints $(released) \
+		--out $(released)/rows.parquet
+
 # Without a Chromium the tests of the web page are skipped, without SLURM those of the cluster. A person's machine is not
 # given SLURM's daemons unasked: that is workflow/system_packages.sh slurm.
 for-tests:
@@ -106,7 +119,7 @@ lint: setup
 	$(run) .ci/snakemake_lint.py
 
 clean:
-	rm -rf data/smoke results/smoke build .pytest_cache .ruff_cache .hypothesis .snakemake/log .snakemake/tdjepa
+	rm -rf data/smoke results/smoke data/rehearsal results/rehearsal build .pytest_cache .ruff_cache .hypothesis .snakemake/log .snakemake/tdjepa
 	find src tests workflow -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

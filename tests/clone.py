@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -53,6 +54,19 @@ class Clone:
         self.change("scales.smoke.train.steps_per_epoch", 40)
         # CLS tokens of so small a model lie along one axis for a while, which would pass for a collapse
         self.change("scales.smoke.model.encoder.readout", "tokens")
+
+    def reduce_rehearsal(self, envs: list[str], methods: list[str]) -> None:
+        """Some environments and methods of that scale, and a port of its own for its mirror."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.change("scales.rehearsal.fetch.mirrors", [f"http://127.0.0.1:{free.getsockname()[1]}"])
+        self.change("scales.rehearsal.envs", envs)
+        self.change("scales.rehearsal.methods_run", methods)
+
+    def rehearse(self, *snakemake: str) -> str:
+        """What a run of Snakemake says beside the mirror with the scale's released files."""
+        overlay = ("--configfile", "build/mirror/params.yaml", "--config", "scale=rehearsal")
+        command = ("python", "-m", "tdjepa", "mirror", "--scale", "rehearsal", "--run", *snakemake, *overlay)
+        return self.run(*command)
 
     def run(self, *command: str, status: int = 0) -> str:
         """What the command says; it must end with that status."""

@@ -15,6 +15,7 @@ import pyarrow
 
 from tdjepa.data.download import Patience
 from tdjepa.envs.base import make
+from tdjepa.tools.released_files import LAYOUT, archive, write_hdf5
 
 BODY = np.random.default_rng(0).bytes(50_000)
 HASTY = Patience(timeout=10, retries=3, pause=0)
@@ -122,15 +123,6 @@ def tar(*members, form=tarfile.PAX_FORMAT):
 
 LENGTHS = np.array([31, 5, 28])
 SIDE = 24
-THEIRS = {  # columns of the released files, as far as we use them, with their types
-    "two_room": {"action": (2, "f4"), "proprio": (2, "f4"), "pos_agent": (2, "f4"), "pos_target": (2, "f4")},
-    "reacher": {"action": (2, "f8"), "qpos": (2, "f8"), "qvel": (2, "f8"), "observation": (6, "f8")},
-    "push_t": {"action": (2, "f4"), "state": (7, "f4"), "proprio": (4, "f4")},
-    "cube": {
-        **{"action": (5, "f4"), "qpos": (21, "f8"), "qvel": (20, "f8"), "observation": (28, "f8")},
-        **{"proprio_effector_pos": (3, "f8"), "proprio_effector_yaw": (1, "f8")},
-    },
-}
 PACKING = {
     "gzip": {"chunks": (7, SIDE, SIDE, 3), "compression": "gzip"},
     "blosc": {"chunks": (10, SIDE, SIDE, 3), **hdf5plugin.Blosc()},
@@ -140,7 +132,7 @@ PACKING = {
 
 def columns(env, lengths=LENGTHS):
     rng, rows = np.random.default_rng(1), int(lengths.sum())
-    made = {name: rng.uniform(40, 180, (rows, width)).astype(kind) for name, (width, kind) in THEIRS[env].items()}
+    made = {name: rng.uniform(40, 180, (rows, width)).astype(kind) for name, (width, kind) in LAYOUT[env].items()}
     made["action"][np.cumsum(lengths) - 1] = np.nan
     made["pixels"] = rng.integers(0, 256, (rows, SIDE, SIDE, 3), dtype=np.uint8)
     if env == "two_room":
@@ -151,20 +143,15 @@ def columns(env, lengths=LENGTHS):
 
 
 def write_released(path, made, index="ep_idx", listed=True, packing="gzip", lengths=LENGTHS):
-    with h5py.File(path, "w") as file:
-        for name, values in made.items():
-            file.create_dataset(name, data=values, **(PACKING[packing] if name == "pixels" else {}))
+    """A file of the released layout, or one with less about its episodes."""
+    write_hdf5(path, made, lengths, index, **PACKING[packing])
+    with h5py.File(path, "a") as file:
         if index:
-            file[index] = np.repeat(np.arange(len(lengths)) + 7, lengths)  # the numbers need not begin at 0
-        if listed:
-            file["ep_len"] = lengths.astype(np.int32)
-            file["ep_offset"] = np.cumsum(lengths) - lengths
-        file["step_idx"] = np.concatenate([np.arange(n) for n in lengths])
+            file[index][:] += 7  # the numbers need not begin at 0
+        if not listed:
+            del file["ep_len"], file["ep_offset"]
     return path
 
 
 def packed(path):
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as file:
-        file.add(path, path.name)
-    return zst(out.getvalue())
+    return archive(path, "x.tar.zst")

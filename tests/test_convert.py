@@ -52,6 +52,24 @@ def test_the_store_opens_what_was_converted(tmp_path, monkeypatch, env, index, l
         assert np.array_equal(file["step_idx"][:], np.concatenate([np.arange(n) for n in LENGTHS]))
 
 
+def test_columns_of_the_cube_may_lie_in_groups(tmp_path):
+    """As the library's 0.1.1 writes names with a slash; a link in the place of a group is not followed."""
+    for name in ("flat", "grouped", "linked"):
+        write_released(tmp_path / name, columns("cube"))
+    for name in ("grouped", "linked"):
+        with h5py.File(tmp_path / name, "a") as file:
+            for part in ("pos", "yaw"):
+                file.move(f"proprio_effector_{part}", f"proprio/effector_{part}")
+    with h5py.File(tmp_path / "linked", "a") as file:
+        file.move("proprio", "elsewhere")
+        file["proprio"] = h5py.SoftLink("/elsewhere")
+    for name in ("flat", "grouped"):
+        convert.convert(convert.open_released(tmp_path / name, "cube"), tmp_path / f"{name}.h5")
+    assert (tmp_path / "flat.h5").read_bytes() == (tmp_path / "grouped.h5").read_bytes()
+    with pytest.raises(UserError, match="no column proprio_effector_pos or proprio/effector_pos"):
+        convert.open_released(tmp_path / "linked", "cube")
+
+
 def test_packed_and_plain_conversions_hold_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr(convert, "MEMORY", 20 * SIDE * SIDE * 3)  # several blocks
     found = convert.open_released(write_released(tmp_path / "theirs.h5", columns("push_t")), "push_t")

@@ -6,14 +6,15 @@ import socket
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 
 from clone import Clone
-from released_files import HASTY, SIDE, Mirror, columns, leftovers, packed, sha, tar, write_released, zst
+from released_files import HASTY, LENGTHS, SIDE, Mirror, columns, leftovers, packed, sha, tar, write_released, zst
 from tdjepa.base import artefacts
 from tdjepa.base.errors import UserError
-from tdjepa.config.records.released import Source
+from tdjepa.config.records.released import RELEASED, Source
 from tdjepa.config.slices import FetchSlice
 from tdjepa.data import archive, convert
 from tdjepa.data.store import Store
@@ -31,7 +32,7 @@ def slice_of(body, known=True):
     """The parameters of a job that fetches these bytes, whose checksum is known or not."""
     known = {"sha256": sha(body), "bytes": len(body)} if known else {}
     source = Source(repo="quentinll/lewm-tworooms", file="tworoom.tar.zst", **known)
-    return FetchSlice(env="two_room", source=source, episodes=9, image_size=SIDE, storage="plain", goal_offset=25)
+    return FetchSlice(env="two_room", source=source, episodes=3, image_size=SIDE, storage="plain", goal_offset=25)
 
 
 def fetch(body, out, *mirrors, known=True, cache=None, **more):
@@ -59,7 +60,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from tqdm import tqdm
-from tdjepa.config.records.released import Source
+from tdjepa.config.records.released import RELEASED, Source
 from tdjepa.data import download
 
 class Bar(tqdm):
@@ -181,6 +182,60 @@ def test_two_fetches_of_a_file_do_not_meet(mirror, url, out, tmp_path):
         with pytest.raises(UserError, match="another `tdjepa fetch`"):
             fetch(mirror.body, out, url)
     assert not mirror.asked
+
+
+def damaged(two_room, tmp_path):
+    """What a mirror may send instead of the released file -> what the message says, with the known checksum or without"""
+    made, path = columns("two_room"), tmp_path / "tworoom.h5"
+
+    def file(made, lengths=LENGTHS, **more):
+        return packed(write_released(path, made, lengths=lengths, **more))
+
+    shorter = {name: values[:-28] for name, values in made.items()}
+    yield file(shorter, LENGTHS[:2]), False, "has 2 episodes, the released file of two_room has 3"
+    longer = {name: np.concatenate([values[:1], values]) for name, values in made.items()}
+    yield file(longer, LENGTHS + [1, 0, 0]), False, "has 65 rows, the released file of two_room has 64"
+    yield (
+        file({**made, "action": made["action"][:-1]}),
+        False,
+        r"action is float32 \(63, 2\), expected numbers, 64 rows",
+    )
+    blind = {name: values for name, values in made.items() if name not in ("proprio", "pos_agent")}
+    yield file(blind), False, "no column proprio or pos_agent for state of two_room; it holds action, ep_idx"
+    write_released(path, made)
+    with h5py.File(path, "a") as older:  # a group per episode, as other collections have it
+        for name in list(older):
+            older.move(name, f"episode_0/{name}")
+    yield packed(path), False, "no column pixels; it holds episode_0"
+    yield two_room[: len(two_room) // 2], False, "Truncated"
+    yield two_room[: len(two_room) // 2], True, f"announces {len(two_room) // 2} bytes, {len(two_room)} are expected"
+    yield two_room[:-1] + b"x", True, "its sha256 is"
+
+
+def test_another_file_than_the_released_one_is_one_line_and_nothing_is_half_written(serve, two_room, tmp_path):
+    for number, (body, known, why) in enumerate(damaged(two_room, tmp_path)):
+        place = tmp_path / str(number)
+        cfg = slice_of(two_room, known)
+        cfg = cfg.model_copy(update={"source": cfg.source.model_copy(update={"episodes": 3, "rows": 64})})
+        how = {"mirrors": (serve(Mirror(body)),), "cache": place / "released", "patience": HASTY}
+        with pytest.raises(UserError, match=why) as caught:
+            released.run(cfg, place / "episodes.h5", trust_first_use=not known, **how)
+        assert "\n" not in str(caught.value)
+        assert set(leftovers(place)) == {"released"}
+        assert set(leftovers(place / "released")) <= {".tworoom.tar.zst.lock", "tworoom.tar.zst"}
+
+
+def test_more_episodes_than_the_file_has_are_refused(url, out, two_room):
+    cfg = slice_of(two_room).model_copy(update={"episodes": 4})
+    with pytest.raises(UserError, match=r"has 3 episodes, collect\.two_room\.episodes asks for 4"):
+        released.run(cfg, out, mirrors=(url,), cache=out.parent / "released", patience=HASTY)
+
+
+def test_an_archive_with_another_checksum_does_not_lie_where_the_released_one_does(two_room):
+    """So that a rehearsal and the paper's scale can be run in one folder."""
+    other = slice_of(two_room).source
+    assert released.cache_of("two_room", RELEASED["two_room"]) == released.CACHE
+    assert released.cache_of("two_room", other) == released.CACHE / other.sha256[:16]
 
 
 def test_one_hdf5_file_is_expected(mirror, url, out):

@@ -70,7 +70,7 @@ def test_a_scale_is_like_another_but_for_what_it_says(raw):
 @pytest.mark.parametrize(
     ("like", "said"),
     [
-        ("dsek", r"is not defined there \(paper, desk, smoke, mine, other\); did you mean 'desk'\?"),
+        ("dsek", r"is not defined there \(paper, desk, smoke, rehearsal, mine, other\); did you mean 'desk'\?"),
         (3, r"is not defined there \(.*\)"),
         ("mine", r"leads back to itself \(mine -> mine\)"),
         ("other", r"leads back to itself \(mine -> other -> mine\)"),

@@ -53,7 +53,11 @@ def test_the_writer_gives_the_file_back_byte_for_byte(overridden):
 
 SEEDS = ["-- 3072", "-- 3074", "-- 3075", "-- 3076"]
 CASES = [  # override, lines that differ, the values that differ by scale
-    ("train.lr=1.0e-4", ["-lr: 5.0e-5", "+lr: 0.0001"], {"paper": {"train.lr": 1e-4}}),
+    (
+        "train.lr=1.0e-4",
+        ["-lr: 5.0e-5", "+lr: 0.0001"],
+        {scale: {"train.lr": 1e-4} for scale in ("paper", "rehearsal")},
+    ),
     ("scales.desk.train_seeds=[3073]", SEEDS, {"desk": {"train_seeds": [3073]}}),
     (
         "scales.desk.recipes.push_t.train.lr=0.00001",  # written as 1e-05, which YAML 1.1 reads as text
@@ -67,7 +71,7 @@ CASES = [  # override, lines that differ, the values that differ by scale
     (
         "methods.rc_aux.terms.sigreg.weight=0.5",
         ["-sigreg: {weight: 0.09, directions: 1024, knots: 17}", "+sigreg: {weight: 0.5, directions: 1024, knots: 17}"],
-        {scale: {"methods.rc_aux.terms.sigreg.weight": 0.5} for scale in ("paper", "smoke")},
+        {scale: {"methods.rc_aux.terms.sigreg.weight": 0.5} for scale in ("paper", "smoke", "rehearsal")},
     ),
     (
         "~scales.desk.methods.tdjepa_continued",

@@ -144,6 +144,17 @@ def test_dvc_repro(clone, local):
     assert "Data and pipelines are up to date." in clone.dvc("status")
 
 
+def test_one_method_of_the_rehearsal(slurm, tools, folder):
+    """The paper's scale in small, from a file of the released layout to the PDF."""
+    clone = Clone.of_project(folder / "rehearsal")
+    clone.reduce_rehearsal(["push_t"], ["lewm"])
+    clone.settings = slurm.environment | {"PATH": f"{tools}{os.pathsep}{slurm.environment['PATH']}"}
+    before = len(slurm.jobs())
+    clone.rehearse("env", PROFILE, "snakemake", "all")
+    assert len(slurm.jobs()) > before
+    assert (clone.path / "results/rehearsal/paper.pdf").exists()
+
+
 def assert_equal(clone: Clone, local: Clone) -> None:
     """Byte for byte; the other folder also holds trainings that are none of these parameters."""
     ours, theirs = ({n: c for n, c in each.artefacts().items() if "/provenance/" not in n} for each in (clone, local))

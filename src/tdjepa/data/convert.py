@@ -55,7 +55,12 @@ def zeros(n: int) -> Part:
 QPOS, QVEL, STATE, PROPRIO = (Part((name,)) for name in ("qpos", "qvel", "state", "proprio"))
 AGENT, TARGET = Part(("proprio", "pos_agent")), Part(("goal_state", "pos_target"))
 # the library logs the gripper's late pose as such; the controller reads nothing but the yaw of its rotation
-POSE = (Part(("proprio_effector_pos",)), Part(("proprio_effector_yaw",), facing_down, "facing_down({})"))
+POSE = (
+    Part(
+        ("proprio_effector_pos", "proprio/effector_pos")
+    ),  # released, and as the library's 0.1.1 writes it: in a group
+    Part(("proprio_effector_yaw", "proprio/effector_yaw"), facing_down, "facing_down({})"),
+)
 # States of ours hold what continues an episode bit for bit; the released ones hold what the library restores: positions and
 # velocities. What is missing is filled with what the library would find there: the contact solver's first guess with 0,
 # the velocity of a T that is not being pushed with 0, the angles half an action ago with those of now.
@@ -119,8 +124,16 @@ def read(file: h5py.File, parts: list[tuple[str, Part]], rows: slice) -> np.ndar
 
 
 def first_of(file: h5py.File, names: tuple[str, ...]) -> str | None:
-    there = set(file)  # unlike `in`, this follows no links
-    return next((name for name in names if name in there), None)
+    return next((name for name in names if is_in(file, name)), None)
+
+
+def is_in(group: h5py.Group, name: str) -> bool:
+    """Unlike `in`, this follows no link on the way to the column; the column itself may be one, which is refused later."""
+    first, _, rest = name.partition("/")
+    if first not in set(group) or not rest:
+        return first in set(group)
+    hard = isinstance(group.get(first, getlink=True), h5py.HardLink)
+    return hard and isinstance(group[first], h5py.Group) and is_in(group[first], rest)
 
 
 def contents(file: h5py.File) -> str:

@@ -20,6 +20,7 @@ import torch
 from tdjepa.base.artefacts import publish, read_json, sha256, verified, write_card, write_json
 from tdjepa.base.errors import UserError, shown
 from tdjepa.config.parse import parse
+from tdjepa.config.records.model import Model
 from tdjepa.config.slices import TrainSlice
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data.store import Store
@@ -186,15 +187,20 @@ def run_export(source: Path, out: Path, style: str = "old") -> dict:
     }
     if found := ", ".join(what for what, there in obstacles.items() if there):
         raise UserError(f"{source}: the released format has no place for {found}; this model cannot be exported")
+    tensors = write_released(model, m, about["image_size"], about["block"], out, style)
+    # the format has no place for the moments of the actions, so the card keeps them
+    facts = {name: getattr(model, name).tolist() for name in ("action_mean", "action_std")}
+    return write_card(out / "weights.pt", "export", {"style": style}, {"checkpoint": source}, tensors=tensors, **facts)
+
+
+def write_released(model: WorldModel, shape: Model, image_size: int, block: int, out: Path, style: str = "old") -> int:
+    """weights.pt and config.json of a model without a head in the folder `out`; returns the number of tensors."""
     state, tensors = model.state_dict(), {}
     for ours, parts in released_names(model, style).items():
-        shape = released_shape(ours, state[ours].shape, len(parts))
+        form = released_shape(ours, state[ours].shape, len(parts))
         pieces = state[ours].chunk(len(parts)) if len(parts) > 1 else [state[ours]]
-        tensors |= {part: piece.reshape(shape).clone() for part, piece in zip(parts, pieces, strict=True)}
-    weights = out / "weights.pt"
-    write_json(out / "config.json", write_config(m, about["image_size"], about["block"]))
-    with publish(weights, alone=True) as temporary:
+        tensors |= {part: piece.reshape(form).clone() for part, piece in zip(parts, pieces, strict=True)}
+    write_json(out / "config.json", write_config(shape, image_size, block))
+    with publish(out / "weights.pt", alone=True) as temporary:
         torch.save(tensors, temporary)
-    # the format has no place for the moments of the actions, so the card keeps them
-    facts = {name: state[name].tolist() for name in ("action_mean", "action_std")}
-    return write_card(weights, "export", {"style": style}, {"checkpoint": source}, tensors=len(tensors), **facts)
+    return len(tensors)

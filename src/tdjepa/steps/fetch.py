@@ -15,11 +15,11 @@ import numpy as np
 
 from tdjepa.base.artefacts import lock, publish, write_card
 from tdjepa.base.errors import UserError
-from tdjepa.config.records.released import Source
+from tdjepa.config.records.released import RELEASED, Source
 from tdjepa.config.slices import FetchSlice
 from tdjepa.data import archive
 from tdjepa.data.card import share, statistics
-from tdjepa.data.convert import convert, open_released
+from tdjepa.data.convert import Released, convert, open_released
 from tdjepa.data.download import PATIENT, Failed, Patience, check, download, urls
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make, solved
@@ -27,11 +27,16 @@ from tdjepa.envs.base import make, solved
 CACHE = Path("data", "released")  # one archive serves all scales
 
 
+def cache_of(env: str, source: Source) -> Path:
+    """Where the archive is kept. One with another checksum than the released one has a folder of its own beside it."""
+    return CACHE if source.sha256 in (None, RELEASED[env].sha256) else CACHE / source.sha256[:16]
+
+
 def run(
-    cfg: FetchSlice, out: Path, *, mirrors: tuple[str, ...], trust_first_use=False, cache=CACHE, patience=PATIENT
+    cfg: FetchSlice, out: Path, *, mirrors: tuple[str, ...], trust_first_use=False, cache=None, patience=PATIENT
 ) -> dict:
     """Fetch the released file from the first of the mirrors that has it, and convert it to `out`; returns the card."""
-    source = cfg.source
+    source, cache = cfg.source, cache or cache_of(cfg.env, cfg.source)
     if source.sha256 is None and not trust_first_use:
         why = "its sha256 is not known, so nobody can tell whether a download is right"
         advice = (
@@ -44,7 +49,7 @@ def run(
         lock(alone, f"{cache}: another `tdjepa fetch` is fetching the same file; wait for it")
         packed, digest = obtain(cfg.env, source, addresses, cache, patience)
         unpacked = cache / f"unpacked-{digest[:16]}"
-        found = open_released(hdf5_of(packed, unpacked, source, cache), cfg.env)
+        found = released_in(hdf5_of(packed, unpacked, source, cache), cfg, unpacked)
         with publish(out, alone=True) as temporary:
             action = convert(found, temporary, cfg.image_size, cfg.episodes, cfg.storage)
         # without the mirrors: the same file from elsewhere is the same data, and its card is the same
@@ -100,6 +105,23 @@ def hdf5_of(packed: Path, unpacked: Path, source: Source, cache: Path) -> Path:
         names = ", ".join(path.name for path in files) or "none"
         raise UserError(f"{packed}: one HDF5 file is expected in it, found: {names}")
     return files[0]
+
+
+def released_in(path: Path, cfg: FetchSlice, unpacked: Path) -> Released:
+    """What the unpacked file holds, if it is what was asked for; what cannot be used does not stay on the disk."""
+    try:
+        found = open_released(path, cfg.env)
+        have = {"episodes": len(found.lengths), "rows": int(found.lengths.sum())}
+        for what, expected in (("episodes", cfg.source.episodes), ("rows", cfg.source.rows)):
+            if expected not in (None, have[what]):
+                raise UserError(f"{path}: has {have[what]} {what}, the released file of {cfg.env} has {expected}")
+        if have["episodes"] < cfg.episodes:
+            asked = f"collect.{cfg.env}.episodes asks for {cfg.episodes}"
+            raise UserError(f"{path}: has {have['episodes']} episodes, {asked}; ask for fewer or fetch another file")
+    except UserError:
+        shutil.rmtree(unpacked, ignore_errors=True)
+        raise
+    return found
 
 
 def measured(name: str, path: Path, goal_offset: int, most: int = 5000) -> dict:

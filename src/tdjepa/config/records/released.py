@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from tdjepa.base.errors import UserError
-from tdjepa.config.records.base import Record, Some
+from tdjepa.config.records.base import Count, Record, Some
 
 HUB = "https://huggingface.co"
 SCHEMES = ("https", "http", "file")
@@ -55,6 +55,8 @@ class Source(Record):
     revision: Relative = "main"
     sha256: Sha256 | None = Field(None, description="of the file as it is downloaded")
     bytes: Bytes | None = None
+    episodes: Count | None = Field(None, description="that the file holds")
+    rows: Count | None = Field(None, description="of all its episodes together")
     limits: Limits = Limits()
 
 
@@ -68,7 +70,8 @@ def released(env: str, mirrors: tuple[str, ...] | None = None, sha256: str | Non
     if mirrors:
         given["mirrors"] = tuple(mirrors)
     if sha256 and sha256 != given["sha256"]:
-        given |= {"sha256": sha256, "bytes": None}  # another file: the known size is not its size
+        # another file: the known sizes are not its sizes
+        given |= {"sha256": sha256, "bytes": None, "episodes": None, "rows": None}
     try:
         return Source.model_validate(given)
     except ValueError as error:
