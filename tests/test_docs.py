@@ -64,7 +64,8 @@ def test_commands_have_known_verbs_and_options(page):
             continue
         assert set(verb.split("|")) <= set(verbs()), command
         known = {flag for name in verb.split("|") for flag in verbs()[name]._option_string_actions}
-        assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", command)) <= known, command
+        own = command.partition(" --run ")[0]  # what follows is another command
+        assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", own)) <= known, command
 
 
 def test_every_verb_is_in_the_readme():

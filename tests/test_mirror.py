@@ -24,7 +24,7 @@ from tdjepa.tools import mirror
 RAW = read_yaml(ROOT / "params.yaml")
 # what may differ from the scale paper: how much is done, never what
 AMOUNTS = ("episodes", "goals", "pairs", "epochs", "epoch", "steps_per_epoch", "batch", "seeds", "envs", "minutes")
-AMOUNTS += ("candidates", "elites", "refinements", "frames", "bootstrap", "snapshot_every")
+AMOUNTS += ("candidates", "elites", "refinements", "frames", "bootstrap", "snapshot_every", "gather_every", "restart")
 
 
 def test_the_rehearsal_differs_from_the_paper_scale_in_amounts_alone():
