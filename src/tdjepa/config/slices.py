@@ -10,7 +10,7 @@ from tdjepa.config import runs
 from tdjepa.config.names import SIMULATOR
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
-from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Some, Storage
+from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Several, Some, Storage
 from tdjepa.config.records.data import DATA, Mine
 from tdjepa.config.records.evidence import Judge
 from tdjepa.config.records.methods import Method
@@ -86,6 +86,7 @@ class EvaluateSlice(OfTraining):
 
 class DiagnoseSlice(OfTraining):
     epochs: Some[Count] = Field(description="checkpoints, the last one last")
+    aliasing_frames: Several
 
 
 class ProbeSlice(OfTraining):
@@ -156,7 +157,8 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
 
 
 def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice:
-    return DiagnoseSlice(**_of(p, env, method, seed), epochs=tuple(runs.diagnosed_epochs(p)))
+    amounts = {"epochs": tuple(runs.diagnosed_epochs(p)), "aliasing_frames": p.diagnose.aliasing_frames}
+    return DiagnoseSlice(**_of(p, env, method, seed), **amounts)
 
 
 def probe_slice(p: Params, env: str, method: str, seed: int) -> ProbeSlice:

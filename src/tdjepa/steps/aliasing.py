@@ -14,7 +14,7 @@ SHIFTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # in patches
 
 
 @torch.inference_mode()
-def aliasing(model: WorldModel, env: Env, image_size: int, patch: int, rng: np.random.Generator, n: int = 128) -> dict:
+def aliasing(model: WorldModel, env: Env, image_size: int, patch: int, rng: np.random.Generator, n: int) -> dict:
     """Mean latent change (Euclidean, relative to that of unrelated frames) when the agent moves by some patches.
     `ratio_one_patch` = change at one patch / change at half a patch: near 0 means periodic, near or above 1 is sound."""
     shifts = np.array([0.0, *SHIFTS]) * patch

@@ -52,7 +52,7 @@ def run(
     patch = encoder["patch"] * 2 ** len(encoder["stem"])
     seen = {"patch": patch, "shift_px": [], "change": [], "ratio_one_patch": None}
     if hasattr(env := make(cfg.env), "moved"):  # an arm has no place in the image to be moved from
-        seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"))
+        seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"), cfg.aliasing_frames)
     write_json(out_aliasing, {**who, **seen, "checkpoint": sha256_of_input(checkpoints[-1])})
     return {**ranks, "change at one patch / at half a patch": seen["ratio_one_patch"], "file": out}
 

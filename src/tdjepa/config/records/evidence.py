@@ -11,6 +11,7 @@ class Diagnose(Record):
     """What is measured beside the evaluation: what a model sees and predicts, and what its planner could reach."""
 
     probe_frames: Several = Field(description="held-out frames that a probe reads; it is fitted on twice as many")
+    aliasing_frames: Several = Field(description="frames whose agent is moved to see whether the encoder notices")
     ceiling_pairs: dict[Env, Count] = Field(description="pairs planned with the true simulator; absent: none")
     methods: tuple[Name, ...] | None = Field(None, description="methods whose latents are measured; absent: all")
 
