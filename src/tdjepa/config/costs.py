@@ -8,4 +8,6 @@ GIVEN_BY = {  # cost -> the heads that can give it; a cost that is not here need
     "hard_gate": ("mrn", "symmetric"),
     "soft_gate": ("mrn", "symmetric"),
     "rc_aux": ("budget_reachability",),
+    "policy": ("action", "timed_action", "value_action", "critic_action"),
 }
+SOLVED_BY = {"policy": "policy"}  # cost -> its solver; every other cost has the protocol's

@@ -6,6 +6,7 @@ Tables and figures ask them too, so this file is an input of their jobs (base/so
 import itertools
 from collections.abc import Container, Mapping
 
+from tdjepa.config.costs import SOLVED_BY
 from tdjepa.config.names import MAIN
 from tdjepa.config.overlay import merge
 from tdjepa.config.params import Params
@@ -168,6 +169,8 @@ def cell(p: Params, env: str, overlay: Mapping, plan_seeds: int, pairs: int) -> 
     cell = {"design": MAIN, "setting": MAIN, "epoch": p.train.epochs, "alpha": ev.blend}
     cell |= {"plan_seeds": ev.plan_seeds[:plan_seeds], "pairs": pairs}
     cell |= {"solver": protocol.solver, "refinements": protocol.refinements, "w": protocol.w}
+    if overlay.get("cost") in SOLVED_BY:
+        cell["solver"] = SOLVED_BY[overlay["cost"]]
     for key, value in overlay.items():
         next((part for part in parts.values() if key in part), cell)[key] = value
     return {**cell, **parts}

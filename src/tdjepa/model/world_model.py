@@ -44,7 +44,7 @@ class WorldModel(nn.Module):
         if self.residual:
             nn.init.zeros_(self.pred_projector[-1].bias)
             self.pred_projector[-1].weight.data.mul_(SMALL)
-        self.head = HEADS[head](cfg.head, cfg.latent) if head != "none" else None
+        self.head = HEADS[head](cfg.head, cfg.latent, block) if head != "none" else None
         # normalisation belongs to the weights: a checkpoint without it would see other frames and other actions
         for name, width in (("pixel_mean", 3), ("pixel_std", 3), ("action_mean", block), ("action_std", block)):
             self.register_buffer(name, torch.ones(width) if name.endswith("std") else torch.zeros(width))

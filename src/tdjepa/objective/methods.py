@@ -22,8 +22,8 @@ from tdjepa.base.transfer import moved
 from tdjepa.config.records import methods as records
 from tdjepa.config.records.methods import Method
 from tdjepa.model.world_model import WorldModel
-from tdjepa.objective import prediction, reachability, temporal
-from tdjepa.objective.sigreg import directions, sigreg
+from tdjepa.objective import actions, prediction, reachability, temporal, value, variance
+from tdjepa.objective.sigreg import directions, sigreg, subspace_directions
 
 NO_AUTOCAST = nullcontext()
 
@@ -35,7 +35,8 @@ class Batch:
     model: WorldModel
     method: Method
     z: torch.Tensor  # (B, T, D)
-    c: torch.Tensor  # (B, T-1, E)
+    actions: torch.Tensor  # (B, T-1, A) z-scored blocks
+    c: torch.Tensor  # (B, T-1, E) their embeddings
     seed: int
     step: int
     epoch: int
@@ -69,7 +70,7 @@ def one_step(b: Batch, t: records.OneStep):
 
 
 def rollout(b: Batch, t: records.Rollout):
-    return prediction.rollout(*b.rollout(max(t.horizons)), t.horizons)
+    return prediction.rollout(*b.rollout(max(t.horizons)), t.horizons, t.targets == "detached")
 
 
 def open_loop(b: Batch, t: records.OpenLoop):
@@ -103,13 +104,57 @@ def budget_reachability(b: Batch, t: records.BudgetReachability):
 
 
 def gaussian_latents(b: Batch, t: records.SigReg):
-    a = directions(b.z.shape[-1], t.directions, torch_stream(b.seed, "sigreg", b.step))
-    return sigreg(b.z.transpose(0, 1), moved(a, b.z.device), t.knots)
+    z, drawn = b.z[..., t.skip :], torch_stream(b.seed, "sigreg", b.step)
+    if t.subspaces:
+        a = subspace_directions(z.shape[-1], t.directions, t.subspaces, torch_stream(b.seed, "subspaces"), drawn)
+    else:
+        a = directions(z.shape[-1], t.directions, drawn)
+    return sigreg(z.transpose(0, 1), moved(a, z.device), t.knots)
 
 
-TERMS = {"one_step": one_step, "rollout": rollout, "open_loop": open_loop, "temporal": temporal_distance}
-TERMS |= {"pair_reachability": pair_reachability, "budget_reachability": budget_reachability}
-TERMS["sigreg"] = gaussian_latents
+def progression(b: Batch, t: records.Progression):
+    rng, anchor = b.rng("progression"), b.method.window // 2
+    near = range(max(0, anchor - t.radius), min(b.method.window, anchor + t.radius + 1))
+    positive = int(rng.choice([frame for frame in near if frame != anchor]))
+    other = temporal.strangers(len(b.z), rng)
+    return variance.progression(b.z[..., : t.dimensions], anchor, positive, other, t.margin)
+
+
+def value_distance(b: Batch, t: records.Value):
+    other = temporal.strangers(len(b.z), b.rng("pairs"))
+    return value.distance(b.model.head, b.z, other, t.expectile, t.discount)
+
+
+def implicit(loss):
+    """IVL and IQL take the same numbers."""
+
+    def term(b: Batch, t: records.Implicit):
+        other = temporal.strangers(len(b.z), b.rng("pairs"))
+        return loss(b.model.head, b.z, b.actions, other, t.expectile, t.discount, t.temperature)
+
+    return term
+
+
+TERMS = {
+    "one_step": one_step,
+    "rollout": rollout,
+    "open_loop": open_loop,
+    "temporal": temporal_distance,
+    "pair_reachability": pair_reachability,
+    "budget_reachability": budget_reachability,
+    "sigreg": gaussian_latents,
+    "inverse": lambda b, t: actions.inverse_dynamics(b.model.head, b.z, b.actions),
+    "variance": lambda b, t: variance.variance(b.z, t.margin),
+    "variance_over_time": lambda b, t: variance.variance_over_time(b.z, t.margin),
+    "covariance": lambda b, t: variance.covariance(b.z),
+    "similarity": lambda b, t: variance.similarity(b.z),
+    "curvature": lambda b, t: variance.curvature(b.z),
+    "progression": progression,
+    "value": value_distance,
+    "behaviour": lambda b, t: actions.behaviour(b.model.head, b.z, b.actions),
+    "implicit_value": implicit(value.implicit_value),
+    "implicit_q": implicit(value.implicit_q),
+}
 
 
 def objective(
@@ -117,9 +162,10 @@ def objective(
 ):
     """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions; epochs count from 1.
     -> loss, {term: its unweighted value}, z (B, T, D)"""
+    done = model.standardise(blocks)
     with autocast:
-        z, c = model.encode(frames), model.action_encoder(model.standardise(blocks))
-    batch = Batch(model, method, z, c, seed, step, epoch, autocast)
+        z, c = model.encode(frames), model.action_encoder(done)
+    batch = Batch(model, method, z, done, c, seed, step, epoch, autocast)
     terms = {name: term for name, term in method.terms if term is not None}
     parts = {name: TERMS[name](batch, term) for name, term in terms.items()}
     loss = sum(terms[name].weight * value for name, value in parts.items())

@@ -10,9 +10,9 @@ def one_step(z_hat, z_next, detach: bool):
     return F.mse_loss(z_hat, z_next.detach() if detach else z_next)
 
 
-def rollout(z_hat, z_future, horizons: tuple[int, ...]):
-    """Open loop against stop-gradient latents: the mean over the steps, averaged over several horizons. As `open_loop`."""
-    target = z_future.detach()
+def rollout(z_hat, z_future, horizons: tuple[int, ...], detach: bool = True):
+    """Open loop: the mean over the steps, averaged over several horizons. Shapes as in `open_loop`."""
+    target = z_future.detach() if detach else z_future
     return torch.stack([F.mse_loss(z_hat[:, :h], target[:, :h]) for h in horizons]).mean()
 
 

@@ -22,6 +22,17 @@ def directions(dim: int, count: int, generator: torch.Generator) -> torch.Tensor
     return a / a.norm(dim=0)
 
 
+def subspace_directions(
+    dim: int, count: int, subspaces: int, frozen: torch.Generator, generator: torch.Generator
+) -> torch.Tensor:
+    """Sub-JEPA: unit columns that each lie in one of several random subspaces of dim / subspaces dimensions, which `frozen`
+    fixes. An orthonormal basis keeps lengths, so projecting on the subspace first would give the same. (dim, count)"""
+    wide = dim // subspaces
+    bases = torch.linalg.qr(torch.randn(subspaces, dim, wide, generator=frozen)).Q  # (K, dim, wide)
+    a = torch.randn(subspaces, wide, -(-count // subspaces), generator=generator)
+    return (bases @ (a / a.norm(dim=1, keepdim=True))).transpose(0, 1).flatten(1)[:, :count]
+
+
 @cache
 def knots(count: int) -> tuple[list[float], list[float], list[float]]:
     """t, exp(-t^2/2) and the quadrature weights (trapezoid over [-3, 3] by symmetry, times that same window)."""

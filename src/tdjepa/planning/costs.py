@@ -117,6 +117,8 @@ def refuse(cell: Cell, model, env: Env, source: str) -> None:
     head, cost, problem = model.head, cell.cost, None
     if cost in ("d_psi", "blend", *BY_CONTACT) and not hasattr(head, "distance"):
         problem = "this model was trained without a temporal head; plan with l2"
+    elif cost == "policy" and not hasattr(head, "action"):
+        problem = "this model has no head that acts; plan with l2"
     elif cost == "rc_aux" and not hasattr(head, "budget"):
         problem = "this model has no head for reachability in so many steps; plan with l2"
     elif cost == "rc_aux" and cell.planner.horizon >= head.budget.num_embeddings:

@@ -28,18 +28,30 @@ Policy = Callable[[int, int, np.ndarray | None, np.ndarray], np.ndarray]
 
 
 def run_episodes(
-    env: Env, starts, goals, policy: Policy, budget: int, frameskip: int, history=0, image_size=0, first=None
+    env: Env,
+    starts,
+    goals,
+    policy: Policy,
+    budget: int,
+    frameskip: int,
+    history=0,
+    image_size=0,
+    first=None,
+    to_the_end=True,
 ) -> dict:
-    """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for at most `budget` environment steps. It sees the frames
-    `first` (N, H, W, 3) at the start, if they are given, and what the environment draws from then on.
+    """Follow `policy` from `starts` (N, S) towards `goals` (N, S) for `budget` environment steps. It sees the frames `first`
+    (N, H, W, 3) at the start, if they are given, and what the environment draws from then on.
 
-    -> success (N,), trivial (N,), steps (N,) until success or the budget, plans (N,), final (N, S), plan_seconds: a list
-    per episode; where the environment has contact geometry also start_distance, least_distance and touched (N,)
+    An episode counts until its first success: success (N,), trivial (N,), steps (N,) until success or the budget, plans (N,),
+    final (N, S); where the environment has contact geometry also start_distance, least_distance and touched (N,). The policy
+    keeps planning and acting `to_the_end`, so that stricter questions can be asked: closest (N,) and end (N,), the least
+    and the last distance to the goal in tolerances. plan_seconds: a list per episode.
     """
     n = len(starts)
     env.restore(starts)
     success, trivial, final = np.zeros(n, bool), env.success(goals), env.state
-    steps, plans, seconds = np.zeros(n, int), np.zeros(n, int), [[] for _ in range(n)]
+    steps, plans, made, seconds = np.zeros(n, int), np.zeros(n, int), np.zeros(n, int), [[] for _ in range(n)]
+    closest = np.full(n, np.inf)
     geometry = getattr(env, "contact_geometry", None)
     contact = {}
     if geometry:
@@ -47,9 +59,10 @@ def run_episodes(
         contact = {"start_distance": distance, "least_distance": distance.copy(), "touched": touched}
     frames, executed, queue = ([[] for _ in range(n)] for _ in range(3))  # per episode; blocks done, blocks to do
     for begin in range(0, budget, frameskip):
-        if success.all():
+        if success.all() and not to_the_end:
             break
-        due = [i for i in np.nonzero(~success)[0] if not queue[i]]
+        acting = np.nonzero(~success | to_the_end)[0]
+        due = [i for i in acting if not queue[i]]
         if history > 1 or (history and due):  # a planner of one frame needs none between its plans
             now = env.render(image_size) if begin or first is None else first
             frames = [[*seen, frame][-history:] for seen, frame in zip(frames, now, strict=True)]
@@ -57,11 +70,12 @@ def run_episodes(
             clock = time.perf_counter()
             between = executed[i][len(executed[i]) + 1 - len(frames[i]) :] if history else []
             between = np.array(between, np.float32).reshape(-1, frameskip * env.action_dim)
-            queue[i] = list(policy(i, plans[i], np.stack(frames[i]) if history else None, between))
+            queue[i] = list(policy(i, made[i], np.stack(frames[i]) if history else None, between))
             seconds[i].append(time.perf_counter() - clock)
-            plans[i] += 1
+            made[i] += 1
+            plans[i] += not success[i]
         block = np.zeros((n, frameskip, env.action_dim))
-        for i in np.nonzero(~success)[0]:
+        for i in acting:
             block[i] = queue[i].pop(0)
             executed[i].append(block[i].reshape(-1))
         for k in range(min(frameskip, budget - begin)):
@@ -70,12 +84,15 @@ def run_episodes(
             steps[alive] += 1
             final[alive] = env.state[alive]
             success[alive] = env.success(goals)[alive]
+            end = env.distance(goals)
+            closest = np.minimum(closest, end)
             if contact:
                 distance, touching = geometry(env.state)
                 contact["least_distance"][alive] = np.minimum(contact["least_distance"], distance)[alive]
                 contact["touched"] |= touching & alive
     outcome = {"success": success, "trivial": trivial, "steps": steps, "plans": plans, "plan_seconds": seconds}
-    return {**outcome, "final": final, **contact}
+    stricter = {"closest": closest, "end": end} if to_the_end else {}
+    return {**outcome, **stricter, "final": final, **contact}
 
 
 class LatentPlanner:
@@ -102,8 +119,10 @@ class LatentPlanner:
                 stale = plan == 0 and self.cell.costs.first_gate == "reset"
                 reset = stream(plan_seed, "reset", *keys[i])  # the reference does not seed it
                 contact = self.env.contact_after_reset(reset) if stale else contact_of(self.env, self.env.state[i])
-            best = self.plan(self.context(frames, past), goals[i], generator, contact)
-            return self.raw(best[: self.cell.planner.receding])
+            context = self.context(frames, past)
+            if self.cell.solver == "policy":
+                return self.raw(self.react(context[0][-1], goals[i], int(plan)))
+            return self.raw(self.plan(context, goals[i], generator, contact)[: self.cell.planner.receding])
 
         return act
 
@@ -128,6 +147,12 @@ class LatentPlanner:
             return of_goal(z[-1], imagine(z, past, candidates))
 
         return SOLVERS[cell.solver](cost, cell.planner, cell.refinements, generator, self.bounds)
+
+    @torch.no_grad()
+    def react(self, z: torch.Tensor, z_goal: torch.Tensor, plan: int) -> torch.Tensor:
+        """The one z-scored block (1, block) that the model's own head takes; it looks again after each."""
+        left = max(1, self.cell.planner.horizon - plan)  # model steps that the goal was meant to be away
+        return self.model.head.action(z, z_goal, left)[None]
 
     def raw(self, blocks: torch.Tensor) -> np.ndarray:
         """z-scored (k, block) -> actions (k, frameskip, A)"""

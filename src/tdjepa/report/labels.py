@@ -7,8 +7,8 @@ from tdjepa.evidence import published
 NOT_RUN = "not run"
 ENVS = {"two_room": "Two-Room", "reacher": "Reacher", "push_t": "Push-T", "cube": "OGB-Cube"}
 COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}  # of the cost matrix
-ALL_COSTS = {**COSTS, "hard_gate": "hard gate", "soft_gate": "soft gate", "rc_aux": "RC-aux's"}
-SOLVERS = {"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", "gradient": "gradient descent"}
+ALL_COSTS = {**COSTS, "hard_gate": "hard gate", "soft_gate": "soft gate", "rc_aux": "RC-aux's", "policy": "none"}
+SOLVERS = {"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", "gradient": "gradient descent", "policy": "policy"}
 UNTRAINED = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
 UNTRAINED |= {SIMULATOR: "True simulator as model"}
 

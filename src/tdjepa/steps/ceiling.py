@@ -99,7 +99,8 @@ def run(cfg: EvaluateSlice, episodes: Path, split: Path, manifest: Path, out: Pa
         for k in range(len(locked.entries)):
             *pair, key = (of_pairs[k : k + 1] for of_pairs in (locked.starts, locked.goals, locked.entries))
             policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, key)
-            outcomes.append(mpc.run_episodes(locked.env, *pair, policy, cfg.evaluate.budget, cfg.frameskip))
+            limits = (cfg.evaluate.budget, cfg.frameskip)
+            outcomes.append(mpc.run_episodes(locked.env, *pair, policy, *limits, to_the_end=False))
             bar.update()
     outcome = {name: np.concatenate([o[name] for o in outcomes]) for name in outcomes[0] if name != "plan_seconds"}
     key = {"method": cfg.method_name, "train_seed": 0, "epoch": 0, "solver": cell.solver, "cost": "none", "w": cell.w}

@@ -56,7 +56,7 @@ def rollout(cfg: EvaluateSlice, episodes: Path, manifest: Path, saved: dict, pai
         frames.append(env.render(size)[0])
 
     frames, env.step = [locked.first_frames[pair]], filmed
-    outcome = locked.play(remembered, which, cell.planner.history)
+    outcome = locked.play(remembered, which, cell.planner.history, to_the_end=False)
     success, steps = bool(outcome["success"][0]), int(outcome["steps"][0])
     del frames[steps + 1 :]
     real = [float(of_goal(planner.encode(frame))) for frame in frames]

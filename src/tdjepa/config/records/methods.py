@@ -5,7 +5,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tdjepa.config.costs import GIVEN_BY
-from tdjepa.config.records.base import Cost, Count, Env, Name, Positive, Record, Several, Some, Weight
+from tdjepa.config.records.base import (
+    BelowOne,
+    Cost,
+    Count,
+    Env,
+    Name,
+    Positive,
+    Record,
+    Several,
+    Some,
+    Weight,
+    Whole,
+    Written,
+)
 from tdjepa.config.records.keys import unknown_keys
 from tdjepa.config.records.model import Model, Train
 
@@ -27,6 +40,7 @@ class OneStep(Term):
 
 class Rollout(Term):
     horizons: Some[Count] = Field(description="open-loop losses over this many steps, averaged")
+    targets: Literal["detached", "attached"] = "detached"
 
     @property
     def ahead(self) -> int:
@@ -76,6 +90,55 @@ class BudgetReachability(Term):
 class SigReg(Term):
     directions: Count
     knots: Annotated[int, Field(ge=3)]
+    skip: Whole = Field(0, description="leading latent dimensions that are left free (SD-JEPA's progression subspace)")
+    subspaces: Whole = Field(0, description="Sub-JEPA: directions from this many frozen random subspaces; 0 = from all")
+
+
+class Inverse(Term):
+    """Inverse dynamics: the action block between two neighbouring frames."""
+
+
+class Variance(Term):
+    """PLDM: hinge on the standard deviation of each latent dimension, over the batch or over the frames of a window."""
+
+    margin: Positive
+
+
+class Covariance(Term):
+    """PLDM: covariances between latent dimensions."""
+
+
+class Similarity(Term):
+    """PLDM: squared latent steps."""
+
+
+class Curvature(Term):
+    """Temporal straightening: angles between successive latent steps."""
+
+
+class Progression(Term):
+    """SD-JEPA: a cosine triplet on the leading latent dimensions."""
+
+    dimensions: Several
+    margin: Weight
+    radius: Count = Field(description="the positive lies this many frames from the anchor at most")
+
+
+class Value(Term):
+    """A goal-conditioned value by expectile regression, in the temporal head instead of step counts."""
+
+    expectile: Annotated[float, Field(gt=0.5, lt=1), Written]
+    discount: BelowOne
+
+
+class Behaviour(Term):
+    """Goal-conditioned behaviour cloning: the first block on the way to a later frame of the window."""
+
+
+class Implicit(Value):
+    """Goal-conditioned IVL or IQL: a value (and a critic), and a policy weighted by the advantage."""
+
+    temperature: Positive = Field(description="of exp(temperature * advantage), the weight of an action")
 
 
 class Terms(Record):
@@ -88,6 +151,17 @@ class Terms(Record):
     pair_reachability: PairReachability | None = None
     budget_reachability: BudgetReachability | None = None
     sigreg: SigReg | None = None
+    inverse: Inverse | None = None
+    variance: Variance | None = None
+    variance_over_time: Variance | None = None
+    covariance: Covariance | None = None
+    similarity: Similarity | None = None
+    curvature: Curvature | None = None
+    progression: Progression | None = None
+    value: Value | None = None
+    behaviour: Behaviour | None = None
+    implicit_value: Implicit | None = None
+    implicit_q: Implicit | None = None
 
     @model_validator(mode="after")
     def some(self):
@@ -100,12 +174,17 @@ class Terms(Record):
         return max(term.ahead for _, term in self if term is not None)
 
 
-TRAINED_BY = {  # head -> the term that trains it
-    "mrn": "temporal",
-    "symmetric": "temporal",
-    "reachability": "pair_reachability",
-    "budget_reachability": "budget_reachability",
+TRAINS = {  # term -> the heads that it can train; each head needs one of its terms
+    "temporal": ("mrn", "symmetric"),
+    "value": ("mrn", "symmetric"),
+    "pair_reachability": ("reachability",),
+    "budget_reachability": ("budget_reachability",),
+    "inverse": ("action",),
+    "behaviour": ("action", "timed_action"),
+    "implicit_value": ("value_action",),
+    "implicit_q": ("critic_action",),
 }
+HEADS = tuple(dict.fromkeys(head for heads in TRAINS.values() for head in heads))
 
 
 # one line without $ and \, which figures read as mathematics
@@ -115,7 +194,7 @@ Label = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1
 class Method(Record):
     label: Label = Field(description="its name in tables and figures")
     window: Several
-    head: Literal["none", "mrn", "symmetric", "reachability", "budget_reachability"]
+    head: Literal[("none", *HEADS)]
     passes: Count = Field(1, description="windows per optimiser step, in multiples of train.batch * accumulate")
     restart: Count | None = Field(None, description="after this epoch optimiser and schedule start anew; absent: never")
     # "all" has the evaluated episodes too, to measure what that leak is worth
@@ -127,16 +206,16 @@ class Method(Record):
 
     @model_validator(mode="after")
     def consistent(self):
-        trained = {term for term in TRAINED_BY.values() if getattr(self.terms, term) is not None}
-        needed = {TRAINED_BY[self.head]} if self.head in TRAINED_BY else set()
-        problems = [
-            f"head: {self.head} does not fit: it is trained by terms.{term}, which is missing"
-            for term in needed - trained
-        ]
+        trained = [term for term in TRAINS if getattr(self.terms, term) is not None]
+        wanted = [term for term, heads in TRAINS.items() if self.head in heads]
+        problems = []
+        if wanted and not set(wanted) & set(trained):
+            by = " or ".join(f"terms.{term}" for term in wanted)
+            problems.append(f"head: {self.head} does not fit: it is trained by {by}, which is missing")
         problems += [
-            f"head: {self.head} does not fit: terms.{term} trains "
-            f"{' or '.join(head for head, by in TRAINED_BY.items() if by == term)}"
-            for term in sorted(trained - needed)
+            f"head: {self.head} does not fit: terms.{term} trains {' or '.join(TRAINS[term])}"
+            for term in trained
+            if self.head not in TRAINS[term]
         ]
         problems += [
             f"costs: {cost} needs head {' or '.join(GIVEN_BY[cost])}, but head is {self.head}"

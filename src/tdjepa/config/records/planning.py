@@ -24,7 +24,7 @@ from tdjepa.config.records.base import (
 from tdjepa.config.records.keys import keys_at, meant, short, unknown_keys
 from tdjepa.config.records.released import Sha256
 
-Solver = Literal["cem", "icem", "mppi", "gradient"]
+Solver = Literal["cem", "icem", "mppi", "gradient", "policy"]
 Manifest = Literal["validation", "test", "curves"]
 DesignName = Literal["main", "protocol"]
 
