@@ -124,6 +124,7 @@ def test_implicit_learning_finds_how_far_the_goal_is(loss, kind):
     """On a line walked one way, the value becomes minus the (discounted) number of steps, and the policy walks on."""
     torch.manual_seed(0)
     z = torch.linspace(-1, 1, T)[None, :, None].repeat(B, 1, 2)
+    z[..., 1] = torch.linspace(-1, 1, B)[:, None]  # each window has a line of its own: strangers' goals are not met
     blocks = torch.ones(B, T - 1, A)
     head = kind(CFG, 2, A)
     optimiser = torch.optim.Adam(head.parameters(), 3e-3)

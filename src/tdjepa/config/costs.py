@@ -10,4 +10,5 @@ GIVEN_BY = {  # cost -> the heads that can give it; a cost that is not here need
     "rc_aux": ("budget_reachability",),
     "policy": ("action", "timed_action", "value_action", "critic_action"),
 }
+OWN = "own"  # in a sweep: each of the method's costs
 SOLVED_BY = {"policy": "policy"}  # cost -> its solver; every other cost has the protocol's

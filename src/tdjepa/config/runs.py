@@ -6,7 +6,7 @@ Tables and figures ask them too, so this file is an input of their jobs (base/so
 import itertools
 from collections.abc import Container, Mapping
 
-from tdjepa.config.costs import SOLVED_BY
+from tdjepa.config.costs import OWN, SOLVED_BY
 from tdjepa.config.names import MAIN
 from tdjepa.config.overlay import merge
 from tdjepa.config.params import Params
@@ -151,6 +151,8 @@ def swept_cells(p: Params, env: str, method: str, name: str) -> list[dict]:
     for overlay in sweep.cells.values():
         if overlay.get("epoch") == "curve":
             overlay = overlay | {"epoch": diagnosed_epochs(p)}
+        if overlay.get("cost") == OWN:
+            overlay = overlay | {"cost": list(p.methods[method].costs)}
         choices = [value if isinstance(value, list | tuple) else [value] for value in overlay.values()]
         for values in itertools.product(*choices):
             overlaid = usual | dict(zip(overlay, values, strict=True))

@@ -133,6 +133,9 @@ class Sweep(Record):
     plan_seed: Seed | None = Field(None, description="one of its own instead")
     pairs: Count = Field(description="start-goal pairs, from the first of the manifest")
     manifest: Manifest
+    goal_offset: Count | None = Field(
+        None, description="goals this many environment steps away, with a budget of twice that; absent: mine.goal_offset"
+    )
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs; "
         "`epoch: curve` is every epoch of evaluate.curve_epochs and the last"
