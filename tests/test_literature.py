@@ -38,7 +38,8 @@ def test_variance_covariance_similarity_and_curvature_equal_the_librarys(z):
 
 def test_what_the_terms_against_collapse_are_smallest_for():
     spread = 3 * torch.eye(4).repeat(2, 1)[:, None] * torch.tensor([1.0, -1.0]).repeat_interleave(4)[:, None, None]
-    assert variance.variance(spread, 1.0) == 0 and variance.covariance(spread) == pytest.approx(0, abs=1e-9)
+    assert variance.variance(spread, 1.0) == 0
+    assert variance.covariance(spread) == pytest.approx(0, abs=1e-9)
     assert variance.variance(torch.zeros(8, 3, 4), 1.0) == pytest.approx(0.99)
     line = torch.arange(5.0)[None, :, None] * torch.ones(2, 1, 4)
     assert variance.curvature(line) == pytest.approx(0, abs=1e-6)
@@ -60,13 +61,15 @@ def test_subspace_directions_are_unit_vectors_of_frozen_subspaces(z):
         return subspace_directions(12, 40, 4, torch_stream(0, "frozen"), torch_stream(0, "draw", step))
 
     a, b = drawn(0), drawn(1)
-    assert a.shape == (12, 40) and torch.allclose(a.norm(dim=0), torch.ones(40), atol=1e-5)
+    assert a.shape == (12, 40)
+    assert torch.allclose(a.norm(dim=0), torch.ones(40), atol=1e-5)
     for k in range(4):  # ten directions per subspace, whatever the step: three dimensions
         part = torch.cat([a[:, 10 * k : 10 * k + 10], b[:, 10 * k : 10 * k + 10]], 1)
         assert torch.linalg.matrix_rank(part) == 3
     assert not torch.allclose(a, b)
     whole = subspace_directions(4, 8, 1, torch_stream(0, "frozen"), torch_stream(0, "draw"))
-    assert torch.linalg.matrix_rank(whole) == 4 and sigreg(z.transpose(0, 1), whole, 17) > 0
+    assert torch.linalg.matrix_rank(whole) == 4
+    assert sigreg(z.transpose(0, 1), whole, 17) > 0
     assert directions(4, 8, torch_stream(0, "draw")).shape == whole.shape
 
 

@@ -5,6 +5,8 @@ rule train:
         episodes=ancient(FILES.one("episodes")),
         card=FILES.card("episodes"),
         split=FILES.one("mined", name="split.json"),
+        backbone=lambda w: ancients(FILES.backbone(w)),
+        backbone_card=lambda w: [card(file) for file in FILES.backbone(w)],
         code=lambda w: sources("train", w.env),
     output:
         FILES.checkpoints(),
@@ -29,5 +31,6 @@ rule train:
     shell:
         "until python -m tdjepa train --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
         " --snapshot-every {resources.snapshot_every} --gather-every {resources.gather_every}"
-        " --reader-workers {resources.reader_workers} --memory-mb {resources.reader_mb} --out {params.out:q};"
+        " --reader-workers {resources.reader_workers} --memory-mb {resources.reader_mb}"
+        " --backbone {input.backbone:q} --out {params.out:q};"
         " do status=$?; [ $status -eq 75 ] || exit $status; done >{log:q} 2>&1"

@@ -92,6 +92,13 @@ class Files:
     def checkpoints(self) -> list[str]:
         return [self.one("checkpoint", epoch=epoch) for epoch in range(1, self.p.train.epochs + 1)]
 
+    def backbone(self, w) -> list[str]:
+        """The checkpoint whose latents a policy is trained on; none for a method that learns its own."""
+        method = self.p.methods[w.method].backbone
+        return (
+            [self.one("checkpoint", env=w.env, method=method, seed=w.seed, epoch=self.p.train.epochs)] if method else []
+        )
+
     def diagnosed(self) -> list[str]:
         """The checkpoints of a training whose latents are measured."""
         return [self.one("checkpoint", epoch=epoch) for epoch in runs.diagnosed_epochs(self.p)]

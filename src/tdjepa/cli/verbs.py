@@ -14,12 +14,14 @@ def fetch(call, cfg, out):
     return fetch.run(cfg, out, mirrors=mirrors, trust_first_use=call.args.trust_first_use)
 
 
-def train(cfg, episodes, split, out, runtime):
+def train(call, cfg, episodes, split, out, runtime, backbone):
     from tdjepa.base.allocator import keep_memory
     from tdjepa.steps import train
 
     keep_memory()
-    return train.run(cfg, episodes, split, out, runtime) | {"folder": out, "file": out / "curve.csv"}
+    if cfg.method.backbone and not backbone:
+        backbone = call.file("checkpoint", "backbone", method=cfg.method.backbone, epoch=cfg.train.epochs)
+    return train.run(cfg, episodes, split, out, runtime, backbone) | {"folder": out, "file": out / "curve.csv"}
 
 
 def evaluate(call, sweep, times):

@@ -8,7 +8,7 @@ from tdjepa.config.records.keys import meant
 
 
 def problems(p) -> list[str]:
-    return [line for check in (_names, _sizes, _methods, _restarts) for line in check(p)]
+    return [line for check in (_names, _sizes, _methods, _restarts, _backbones) for line in check(p)]
 
 
 def _names(p) -> Iterator[str]:
@@ -72,3 +72,17 @@ def _restarts(p) -> Iterator[str]:
         if name in p.methods and (p.methods[name].restart or 0) >= p.train.epochs:
             after, last = p.methods[name].restart, p.train.epochs
             yield f"methods.{name}.restart: {after} is not before the last epoch, train.epochs: {last}"
+
+
+def _backbones(p) -> Iterator[str]:
+    """Frozen latents that nobody trains."""
+    for name, method in p.methods.items():
+        if method.backbone is None:
+            continue
+        key, source = f"methods.{name}.backbone", p.methods.get(method.backbone)
+        if source is None:
+            yield _undefined(p, key, method.backbone)
+        elif source.backbone:
+            yield f"{key}: {method.backbone} has a backbone itself ({source.backbone}); name that one"
+        elif missing := sorted(set(method.envs or p.envs) - set(source.envs or p.envs)):
+            yield f"{key}: {method.backbone} is not run in {', '.join(missing)}; add them to its envs"

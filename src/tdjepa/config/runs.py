@@ -82,13 +82,16 @@ def recipes_of(p: Params, env: str, method: str) -> dict[str, Recipe]:
 
 
 def recipe_of(p: Params, env: str, method: str) -> tuple[Train, dict, dict]:
-    """train, model and terms of one training: those of all, overlaid by its recipes. A recipe adds no term to a method."""
+    """train, model and terms of one training: those of all, overlaid by its recipes. A recipe adds no term to a method; a
+    policy has the model of its backbone."""
     train, model = p.train.model_dump(mode="json"), p.model.model_dump(mode="json")
     terms = p.methods[method].terms.model_dump(mode="json")
     for recipe in recipes_of(p, env, method).values():
-        train, model = merge(train, recipe.train), merge(model, recipe.model)
+        train = merge(train, recipe.train)
         absent = {name for name, term in terms.items() if term is None}
         terms = merge(terms, {name: term for name, term in recipe.terms.items() if name not in absent})
+    for recipe in recipes_of(p, env, p.methods[method].backbone or method).values():
+        model = merge(model, recipe.model)
     return parse(Train, train, f"params for {env}/{method}", "train."), model, terms
 
 

@@ -72,6 +72,26 @@ def load(path: Path, expect: dict[str, object] | None = None, device: str = "cpu
     return model.to(device).eval(), about
 
 
+def freeze(model: WorldModel, cfg: TrainSlice, backbone: Path | None) -> dict[str, Path]:
+    """Give a method with a backbone the weights of that training and leave only its head to learn; -> what to add to its
+    card's inputs."""
+    who, wanted = f"train {cfg.env}/{cfg.method_name}/{cfg.seed}", cfg.method.backbone
+    if (wanted is None) != (backbone is None):
+        told = "trains its own latents; drop --backbone" if backbone else f"needs --backbone, a checkpoint of {wanted}"
+        raise UserError(f"{who}: {told}")
+    if backbone is None:
+        return {}
+    _, _, tensors = read(backbone, of(cfg, cfg.train.epochs, wanted))
+    theirs = {name: tensor for name, tensor in tensors.items() if not name.startswith("head.")}
+    ours = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith("head.")}
+    if odd := sorted(ours.items() ^ {name: tensor.shape for name, tensor in theirs.items()}.items()):
+        raise UserError(f"{backbone}: tensor {odd[0][0]} has no counterpart in {who}; train {wanted} again")
+    model.load_state_dict(theirs, strict=False)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.startswith("head."))
+    return {"backbone": backbone}
+
+
 def count(model: torch.nn.Module) -> dict[str, int]:
     """Parameters of each part and in all."""
     parts = {name: sum(p.numel() for p in part.parameters()) for name, part in model.named_children()}

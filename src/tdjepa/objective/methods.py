@@ -35,12 +35,12 @@ class Batch:
     model: WorldModel
     method: Method
     z: torch.Tensor  # (B, T, D)
-    actions: torch.Tensor  # (B, T-1, A) z-scored blocks
-    c: torch.Tensor  # (B, T-1, E) their embeddings
+    c: torch.Tensor  # (B, T-1, E) action embeddings
     seed: int
     step: int
     epoch: int
     autocast: AbstractContextManager = NO_AUTOCAST  # around everything that the predictor does
+    actions: torch.Tensor | None = None  # (B, T-1, A) z-scored blocks
     _rolled: torch.Tensor | None = field(default=None, init=False)
 
     @property
@@ -165,7 +165,7 @@ def objective(
     done = model.standardise(blocks)
     with autocast:
         z, c = model.encode(frames), model.action_encoder(done)
-    batch = Batch(model, method, z, done, c, seed, step, epoch, autocast)
+    batch = Batch(model, method, z, c, seed, step, epoch, autocast, done)
     terms = {name: term for name, term in method.terms if term is not None}
     parts = {name: TERMS[name](batch, term) for name, term in terms.items()}
     loss = sum(terms[name].weight * value for name, value in parts.items())

@@ -36,8 +36,13 @@ from tdjepa.steps.schedule import batches_per_step, divisor, learning_rate, step
 USUAL = Runtime()
 
 
-def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = USUAL) -> dict:
-    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line."""
+def run(
+    cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: Runtime = USUAL, backbone: Path | None = None
+) -> dict:
+    """Train one model; writes epoch_XX.safetensors (+ cards) and curve.csv into `out`; returns the last curve line.
+
+    `backbone` is the checkpoint whose latents a policy is trained on.
+    """
     running, name = out / ".running", f"train {cfg.env}/{cfg.method_name}/{cfg.seed}"
     one_process(name)
     verified(episodes)
@@ -56,9 +61,10 @@ def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: R
     model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
     set_normalisation(model, cfg, data, seen)
     model.projector.exact = model.pred_projector.exact = train.precision == "bf16_fp32_projectors"
-    model.to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), train.lr, weight_decay=train.weight_decay, fused=True)
-    inputs = {"episodes": episodes, "split": split_file}
+    inputs = {"episodes": episodes, "split": split_file, **checkpoint.freeze(model, cfg, backbone)}
+    model.to(device).train(backbone is None)  # frozen latents are those of planning: no dropout, batch norm as it was
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(learned, train.lr, weight_decay=train.weight_decay, fused=True)
     hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
     code = (code_version("tdjepa.steps.train"), torch.__version__, fingerprint())
     run_key = hash_of([cfg.model_dump(mode="json"), hashes, *code])
@@ -83,7 +89,7 @@ def run(cfg: TrainSlice, episodes: Path, split_file: Path, out: Path, runtime: R
                         draws = (cfg.seed, at.step * accumulate + micro, epoch)
                         loss, terms, z = objective(model, cfg.method, frames, blocks, *draws, autocast)
                         (loss / share).backward()
-                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), train.clip)
+                    norm = torch.nn.utils.clip_grad_norm_(learned, train.clip)
                     optimiser.step()
                     at.step += 1
                     readings.note(at.step, {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)})

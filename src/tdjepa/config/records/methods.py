@@ -195,6 +195,10 @@ class Method(Record):
     label: Label = Field(description="its name in tables and figures")
     window: Several
     head: Literal[("none", *HEADS)]
+    backbone: Name | None = Field(
+        None,
+        description="only the head is trained, on the frozen latents of this method's last epoch with the same seed",
+    )
     passes: Count = Field(1, description="windows per optimiser step, in multiples of train.batch * accumulate")
     restart: Count | None = Field(None, description="after this epoch optimiser and schedule start anew; absent: never")
     # "all" has the evaluated episodes too, to measure what that leak is worth

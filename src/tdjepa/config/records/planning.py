@@ -134,7 +134,8 @@ class Sweep(Record):
     pairs: Count = Field(description="start-goal pairs, from the first of the manifest")
     manifest: Manifest
     goal_offset: Count | None = Field(
-        None, description="goals this many environment steps away, with a budget of twice that; absent: mine.goal_offset"
+        None,
+        description="goals this many environment steps away, with a budget of twice that; absent: mine.goal_offset",
     )
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs; "
