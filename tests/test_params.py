@@ -174,7 +174,12 @@ BAD = [
     (("methods", "lewm", "costs"), ["rc_aux"], "methods.lewm.costs", "rc_aux needs head budget_reachability"),
     (("methods", "tdjepa", "head"), "none", "methods.tdjepa.head", "none does not fit: terms.temporal trains mrn or"),
     (("methods", "tdjepa", "head"), "reachability", "methods.tdjepa.head", "by terms.pair_reachability, which is"),
-    (("methods", "tdjepa", "terms", "temporal"), None, "methods.tdjepa.head", "by terms.temporal or terms.value, which is"),
+    (
+        ("methods", "tdjepa", "terms", "temporal"),
+        None,
+        "methods.tdjepa.head",
+        "by terms.temporal or terms.value, which is",
+    ),
     (("methods", "lewm", "terms"), {"one_step": None, "sigreg": None}, "methods.lewm.terms", "at least one term"),
     (("methods", "lewm", "terms", "contrast"), {}, "methods.lewm.terms.contrast", "no such key"),
     (("methods", "rc_aux", "window"), 7, "methods.rc_aux.window", "need 8"),

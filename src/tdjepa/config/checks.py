@@ -33,7 +33,7 @@ def _sizes(p) -> Iterator[str]:
     if max(p.evaluate.curve_epochs, default=0) > p.train.epochs:
         yield f"evaluate.curve_epochs: {max(p.evaluate.curve_epochs)} is beyond train.epochs: {p.train.epochs}"
     ev, goals = p.evaluate, {"test": p.mine.test_goals}
-    goals |= dict.fromkeys(("validation", "curves"), p.mine.validation_goals)
+    goals |= dict.fromkeys(("validation", "curves"), p.mine.validation_goals) | {"far": p.mine.test_goals}
     asked = {f"designs.{name}.pairs": (design.pairs, ev.manifest) for name, design in ev.designs.items()}
     asked |= {f"sweeps.{name}.pairs": (sweep.pairs, sweep.manifest) for name, sweep in ev.sweeps.items()}
     for key, (pairs, part) in (asked | {"curve_pairs": (ev.curve_pairs, ev.manifest)}).items():
@@ -46,6 +46,14 @@ def _sizes(p) -> Iterator[str]:
     shortest = p.collect.min_length
     if shortest <= p.mine.goal_offset:
         yield f"collect.min_length: {shortest} must exceed mine.goal_offset: {p.mine.goal_offset}"
+    for name, sweep in p.evaluate.sweeps.items():
+        if sweep.goal_offset and sweep.goal_offset not in p.mine.far_offsets:
+            known = ", ".join(map(str, p.mine.far_offsets)) or "none"
+            yield f"evaluate.sweeps.{name}.goal_offset: {sweep.goal_offset} is not among mine.far_offsets ({known})"
+        for env in sweep.envs:
+            if (sweep.goal_offset or 0) >= (longest := getattr(p.collect, env).max_steps):
+                far = f"evaluate.sweeps.{name}.goal_offset: {sweep.goal_offset}"
+                yield f"{far} is longer than every episode (collect.{env}.max_steps: {longest})"
     for env in ENVS:
         if (longest := getattr(p.collect, env).max_steps) < shortest:
             yield f"collect.{env}.max_steps: {longest} leaves no episode of collect.min_length: {shortest}"

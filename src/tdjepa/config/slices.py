@@ -144,12 +144,16 @@ def evaluate_slice(p: Params, env: str, method: str, seed: int, sweep: str = "")
     cut["locked"] = {env: locked} if locked else {}
     if known and (sweep or "protocol" not in runs.designs_of(p, method, seed)):
         cut["designs"] = {"main": p.evaluate.designs["main"]}
+    goal_offset = p.mine.goal_offset
+    if sweep and p.evaluate.sweeps[sweep].goal_offset:
+        goal_offset = p.evaluate.sweeps[sweep].goal_offset
+        cut["budget"] = 2 * goal_offset
     if p.evaluate.renderer == "as_data":
         cut["renderer"] = "library" if p.collect.source[env] == "released" else "fast"
     data = _of(p, env, method, seed) | {
         "label": known.label if known else method,
         "frameskip": p.mine.frameskip,
-        "goal_offset": p.mine.goal_offset,
+        "goal_offset": goal_offset,
         "evaluate": p.evaluate.model_copy(update=cut).model_dump(mode="json"),
         "cells": cells,
     }

@@ -56,6 +56,7 @@ def read(path: str | Path, env: str, lengths: np.ndarray, goal_offset: int, data
     manifest = read_json(path)
     if not isinstance(manifest, dict):
         raise UserError(f"{path}: not a manifest: a mapping is expected, found {type(manifest).__name__}")
+    manifest = manifest.get(str(goal_offset), manifest)  # far.json has one for each offset
     if missing := {"env", "goal_offset", "entries", "trivial", "sha256_of_lines", "data_sha256"} - set(manifest):
         raise UserError(f"{path}: not a manifest: {', '.join(sorted(missing))} missing")
     if manifest["env"] != env or manifest["goal_offset"] != goal_offset:

@@ -37,6 +37,15 @@ def run(cfg: MineSlice, episodes: Path, out: Path) -> dict:
         write_json(out / f"{name}.json", {**locked, "demands": asked})
         summary[f"{name} manifest"] = f"{len(entries)} goals, {trivial.mean():.0%} of them solved at the start"
         summary |= {f"{name}, {kind}": demands.said(of_kind) for kind, of_kind in asked.items() if of_kind}
+    far = {}
+    for offset in mine.far_offsets:
+        rows = manifest.valid_rows(data.length, np.asarray(parts["test"]), offset)
+        entries = manifest.draw(rows, min(len(rows), mine.test_goals), mine.seed)
+        trivial = solved_at_start(env, data, entries, offset)
+        locked = manifest.to_json(cfg.env, "far", mine.seed, offset, entries, trivial, sha256_of_input(episodes))
+        far[str(offset)] = {**locked, "drawn_from": len(np.unique(rows[:, 0]))}
+        summary[f"goals {offset} steps away"] = f"{len(entries)}, from {far[str(offset)]['drawn_from']} episodes"
+    write_json(out / "far.json", far)
     drawn = (mine.pairs, mine.goal_offset, mine.near_end, mine.far_end, stream(mine.seed, "pairs"), mine.pair_draw)
     table = pairs.draw(data.length, np.asarray(parts["test"]), *drawn)
     write_parquet(out / "pairs.parquet", table)

@@ -106,6 +106,7 @@ class Mine(Record):
     split: Split
     frameskip: Count = Field(description="environment steps in one model step (the action block)")
     goal_offset: Count = Field(description="environment steps between start and goal")
+    far_offsets: tuple[Count, ...] = Field((), description="goals further away, each with test pairs of its own")
     validation_goals: Count
     test_goals: Count
     manifest_draw: Literal["by_part", "all_episodes"] = Field(

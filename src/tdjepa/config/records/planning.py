@@ -25,7 +25,7 @@ from tdjepa.config.records.keys import keys_at, meant, short, unknown_keys
 from tdjepa.config.records.released import Sha256
 
 Solver = Literal["cem", "icem", "mppi", "gradient", "policy"]
-Manifest = Literal["validation", "test", "curves"]
+Manifest = Literal["validation", "test", "curves", "far"]
 DesignName = Literal["main", "protocol"]
 
 
@@ -135,7 +135,7 @@ class Sweep(Record):
     manifest: Manifest
     goal_offset: Count | None = Field(
         None,
-        description="goals this many environment steps away, with a budget of twice that; absent: mine.goal_offset",
+        description="goals this many environment steps away (one of mine.far_offsets), with a budget of twice that",
     )
     cells: entries(CellOverlay, Field(min_length=1)) = Field(
         description="keys: epoch, solver, refinements, cost, alpha, w, and those of evaluate.planner and evaluate.costs; "
@@ -144,6 +144,8 @@ class Sweep(Record):
 
     @model_validator(mode="after")
     def known(self):
+        if (self.manifest == "far") != (self.goal_offset is not None):
+            raise ValueError("goal_offset: is given exactly where manifest is far")
         problems = [
             f"cells.{name}.{key} = {short(value)}: no such key{meant(key, CELL_KEYS)}"
             for name, cell in self.cells.items()
