@@ -101,7 +101,8 @@ def _of_training(p: Params, env: str, method: str, shared: dict) -> Iterable[str
     designs = tuple(runs.designs_of(p, method, seed))
     planned = {"": (known.costs, designs, known.trains_on, known.restart is None)}
     cost = runs.planned_cost(p, env, method)
-    planned |= {name: cost for name, sweep in p.evaluate.sweeps.items() if method in sweep.methods}
+    by_sweep = (cost, known.costs)
+    planned |= {name: by_sweep for name, sweep in p.evaluate.sweeps.items() if method in sweep.methods}
     cells: tuple[Cell, ...] = ()
     for sweep, by in planned.items():
         if (env, sweep, by) not in shared:
