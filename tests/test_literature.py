@@ -4,12 +4,22 @@ import numpy as np
 import pytest
 import torch
 
+from conftest import ROOT
 from library import PLDMLoss, TemporalStraighteningLoss
+from tdjepa.base.errors import UserError
 from tdjepa.base.streams import torch_stream
+from tdjepa.config.load import load, resolve
 from tdjepa.config.records.model import Head
+from tdjepa.config.slices import evaluate_slice, train_slice
+from tdjepa.config.yaml_file import read_yaml
+from tdjepa.envs.base import make
+from tdjepa.model import checkpoint
 from tdjepa.model.heads import MRN, Action, CriticAction, TimedAction, ValueAction
 from tdjepa.objective import actions, value, variance
 from tdjepa.objective.sigreg import directions, sigreg, subspace_directions
+from tdjepa.planning import mpc
+from tdjepa.steps import evaluate as evaluation
+from tdjepa.steps import train as training
 
 CFG = Head(hidden=16, features=8, budgets=5)
 B, T, D, A = 6, 5, 4, 3
@@ -149,3 +159,83 @@ def test_a_timed_head_knows_the_steps_and_no_more_than_its_budget(z):
     assert not torch.allclose(timed.action(a, b, 1), timed.action(a, b, 3))
     assert torch.equal(timed.action(a, b, 5), timed.action(a, b, 9))
     assert timed.action(z[:, :2], z[:, 2:4], torch.tensor([1, 2])).shape == (B, 2, A)
+
+
+@pytest.fixture(scope="module")
+def few():
+    raw = read_yaml(ROOT / "params.yaml")
+    raw["scales"]["smoke"]["train"] |= {"epochs": 1, "steps_per_epoch": 2}
+    raw["scales"]["smoke"]["evaluate"]["curve_epochs"] = [1]
+    raw["scales"]["smoke"]["methods"]["tdjepa_continued"] = {"envs": ["push_t"], "restart": None}
+    for name in ("two_room_epochs", "cube_epochs"):
+        raw["scales"]["smoke"]["evaluate"]["sweeps"][name] = {"pairs": 6, "cells": {"epochs": {"epoch": 1}}}
+    return resolve(raw, "smoke")
+
+
+@pytest.fixture(scope="module")
+def backbones(few, data, tmp_path_factory):
+    """One epoch of the methods whose latents policies are trained on."""
+    folder = tmp_path_factory.mktemp("backbones")
+    for method in ("lewm", "tdjepa"):
+        cfg = train_slice(few, "two_room", method, 3072)
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method)
+    return folder
+
+
+@pytest.mark.parametrize("method", load(ROOT / "params.yaml", "smoke").groups["literature"])
+def test_every_method_of_the_literature_trains_and_is_evaluated(few, data, backbones, tmp_path, method):
+    cfg = train_slice(few, "two_room", method, 3072)
+    backbone = cfg.method.backbone and backbones / cfg.method.backbone / "epoch_01.safetensors"
+    files = (data / "episodes.h5", data / "mined/split.json", tmp_path)
+    last = training.run(cfg, *files, backbone=backbone)
+    terms = {name: term for name, term in cfg.method.terms if term}
+    assert last["loss"] == pytest.approx(sum(term.weight * last[name] for name, term in terms.items()), rel=1e-4)
+    planned = evaluate_slice(few, "two_room", method, 3072)
+    table = evaluation.run(
+        planned,
+        data / "episodes.h5",
+        data / "mined/test.json",
+        {1: tmp_path / "epoch_01.safetensors"},
+        tmp_path / "rows",
+    )
+    assert set(table.cost) == set(few.methods[method].costs)
+    if not backbone:
+        return
+    assert set(table.solver) == {"policy"}
+    ours, theirs = (checkpoint.load(path)[0].state_dict() for path in (tmp_path / "epoch_01.safetensors", backbone))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs if not name.startswith("head."))
+    with pytest.raises(UserError, match=f"needs --backbone, a checkpoint of {cfg.method.backbone}"):
+        training.run(cfg, *files)
+    wrong = backbones / ({"lewm", "tdjepa"} - {cfg.method.backbone}).pop() / "epoch_01.safetensors"
+    with pytest.raises(UserError, match="was trained with method_name"):
+        training.run(cfg, *files, backbone=wrong)
+
+
+def test_far_goals_and_their_budget(smoke, data):
+    cfg = evaluate_slice(smoke, "two_room", "tdjepa", 3072, "far_50")
+    assert (cfg.goal_offset, cfg.evaluate.budget, cfg.evaluate.manifest) == (30, 60, "far")
+    assert [cell.cost for cell in cfg.cells] == ["d_psi", "l2", "blend"]  # each that the method has
+    locked = evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/far.json")
+    assert (locked.last - locked.first == 30).all()
+    raw = read_yaml(ROOT / "params.yaml")
+    for offset, said in ((31, "is not among mine.far_offsets"), (60, "is longer than every episode")):
+        raw["scales"]["smoke"]["evaluate"]["sweeps"]["far_50"]["goal_offset"] = offset
+        with pytest.raises(UserError, match=said):
+            resolve(raw, "smoke")
+
+
+def test_stricter_success_is_asked_of_the_same_episode():
+    """A policy that reaches the goal and leaves it again: solved, but not there at the end."""
+    env = make("two_room")
+    start = np.array([[30.0, 100.0]])
+    goal = start + [[20.0, 0.0]]
+    moves = np.zeros((10, 5, 2))
+    moves[0, :4, 0], moves[4:, :, 0] = 1, -1  # four steps of five pixels, a rest, and away
+    there = mpc.run_episodes(env, start, goal, lambda i, plan, frames, past: moves[plan : plan + 1], 50, 5)
+    assert there["success"] == [True]
+    assert there["closest"] < 1 < there["end"]
+    stay = np.where(np.arange(10)[:, None, None] < 4, moves, 0)
+    kept = mpc.run_episodes(env, start, goal, lambda i, plan, frames, past: stay[plan : plan + 1], 50, 5)
+    assert kept["success"] == [True]
+    assert kept["end"] < 1
+    assert kept["steps"] == there["steps"]

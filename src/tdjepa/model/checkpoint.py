@@ -81,7 +81,7 @@ def freeze(model: WorldModel, cfg: TrainSlice, backbone: Path | None) -> dict[st
         raise UserError(f"{who}: {told}")
     if backbone is None:
         return {}
-    _, _, tensors = read(backbone, of(cfg, cfg.train.epochs, wanted))
+    _, _, tensors = read(backbone, of(cfg, cfg.train.epochs) | {"method_name": wanted})
     theirs = {name: tensor for name, tensor in tensors.items() if not name.startswith("head.")}
     ours = {name: tensor.shape for name, tensor in model.state_dict().items() if not name.startswith("head.")}
     if odd := sorted(ours.items() ^ {name: tensor.shape for name, tensor in theirs.items()}.items()):
