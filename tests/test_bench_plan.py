@@ -5,7 +5,7 @@ import json
 from conftest import ROOT
 from tdjepa.base.torchvision_shim import library
 from tdjepa.steps import evaluate as evaluation
-from tdjepa.tools.bench import evaluate, plan
+from tdjepa.tools.bench import encoder, evaluate, plan
 
 
 def test_both_sides_find_the_same_plan(monkeypatch):
@@ -47,3 +47,12 @@ def test_both_sides_evaluate_the_same_episodes(smoke, monkeypatch):
     for table, entries in zip(ours, theirs, strict=True):
         assert list(zip(table.episode, table.start, strict=True)) == entries
         assert (table.plans >= 1).all()
+
+
+def test_both_readouts_encode_the_same_frames(monkeypatch):
+    for name, value in {"EPISODES": 2, "WINDOWS": 3}.items():
+        monkeypatch.setattr(encoder, name, value)
+    monkeypatch.chdir(ROOT)
+    found = encoder.run("two_room")
+    assert found["frames"] == 12
+    assert min(found["ratio"], found["encoder_ratio"], found["ours"], found["reference"]) > 0

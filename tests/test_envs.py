@@ -32,7 +32,7 @@ DATA = {
     "push_t": PushTData(
         **{**SMALL, "max_steps": 120}, kinds=mixed(expert=0.5, wander=0.25, weak=0.25), target_share=0.5
     ),
-    "cube": CubeData(**{**SMALL, "max_steps": 100, "episodes": 3}, carry_share=0.5, action_noise=0.1),
+    "cube": CubeData(**{**SMALL, "max_steps": 100, "episodes": 3}, carry_share=0.5, carry_steps=10, action_noise=0.1),
 }
 
 

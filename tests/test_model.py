@@ -189,6 +189,60 @@ def test_a_residual_predictor_adds_to_the_latents():
     torch.testing.assert_close(residual.predict(z, c), z + plain.predict(z, c))
 
 
+def keypoints(**changes):
+    model = small(encoder={"readout": "keypoints", "keypoints": changes})
+    model.pixel_mean.copy_(torch.tensor([240.0, 200.0, 130.0]))
+    model.pixel_std.copy_(torch.tensor([20.0, 45.0, 60.0]))
+    model.pixel_mix.copy_(torch.eye(3) + 0.3 * torch.randn(3, 3))
+    return model
+
+
+@pytest.mark.parametrize("cell", [4, 8])
+@pytest.mark.parametrize(
+    "frames", [scene(9, 64), torch.randint(0, 256, (3, 64, 64, 3), dtype=torch.uint8), scene(1, 64)]
+)
+def test_keypoints_computed_where_frames_differ_are_those_of_whole_frames(frames, cell):
+    """With a background, without one, and with one frame: the same embedding and gradients as plain convolutions."""
+    model, results = keypoints(cell=cell), []
+    upstream = torch.randn(len(frames), model.encoder.out)
+    for x in (frames, frames.float()):
+        model.zero_grad()
+        out = model.encoder(x, model.pixel_mean, model.pixel_std, model.pixel_mix)
+        (out * upstream).sum().backward()
+        results.append([out.detach(), *(p.grad for name, p in model.encoder.named_parameters() if "heads" not in name)])
+    for shared, plain in zip(*results, strict=True):
+        torch.testing.assert_close(shared, plain, atol=2e-4 * float(plain.abs().max()), rtol=0)
+    assert model.encode(frames).shape == (len(frames), LATENT)
+
+
+def test_keypoints_follow_what_moves():
+    """A sharp map of one colour: its mean is where the square is, its variance grows with the square."""
+    model = small(encoder={"readout": "keypoints", "keypoints": {"maps": [1, 1]}}, normalisation="dataset")
+    encoder, frames = model.encoder, torch.zeros(3, 64, 64, 3, dtype=torch.uint8)
+    for frame, (x, y, half) in zip(frames, ((16, 40, 4), (40, 40, 4), (40, 40, 12)), strict=True):
+        frame[y - half : y + half, x - half : x + half] = 255
+    with torch.no_grad():
+        for part in (encoder.see, encoder.heads[0]):
+            part.weight.zero_(), part.bias.zero_()
+        encoder.see.weight[0], encoder.heads[0].weight[0, 0] = 1 / 64 / 255 / 3, 50
+        x, y, xx, xy, yy = encoder(frames).view(3, 5, 2)[:, :, 0].T
+    torch.testing.assert_close((x + 1) * 32, torch.tensor([16.0, 40, 40]), atol=0.5, rtol=0)
+    torch.testing.assert_close((y + 1) * 32, torch.tensor([40.0, 40, 40]), atol=0.5, rtol=0)
+    assert xx[2] > 3 * xx[1]
+    assert yy[2] > 3 * yy[1]
+    assert xy.abs().max() < 1e-3
+
+
+def test_keypoints_need_a_grid():
+    for cell, said in (
+        (24, "64-px frames are not cut into 24-px cells"),
+        (32, "4 x 4 at least"),
+        (1, "an even number"),
+    ):
+        with pytest.raises(UserError, match=rf"model\.encoder\.keypoints\.cell = {cell}: .*{said}"):
+            keypoints(cell=cell)
+
+
 def test_the_predictor_is_causal():
     model = awake(small())
     z, c = torch.randn(2, 3, LATENT), torch.randn(2, 3, model.predictor.norm.weight.numel())

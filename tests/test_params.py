@@ -113,6 +113,7 @@ def test_the_base_is_checked_at_every_scale_also_where_the_scale_overlays_it(raw
     assert line.endswith(said)
 
 
+TOO_COARSE = {"readout": "keypoints", "keypoints": {"cell": 64}}
 KINDS = ("collect", "push_t", "kinds")
 
 
@@ -133,6 +134,7 @@ BAD = [
     (KINDS, at_shares(0.5, 0.4), "collect.push_t.kinds: the shares (expert 0.5, wander 0.4)", "0.9, but must sum to 1"),
     ((*KINDS, "expert", "noise"), [0.4, 0.1], "push_t.kinds.expert.noise: [0.4, 0.1]", "write the lower bound first"),
     ((*KINDS, "expert", "policy"), "expret", "push_t.kinds.expert.policy = 'expret'", "did you mean 'expert'?"),
+    (("model", "encoder"), TOO_COARSE, "model.encoder.keypoints.cell = 64: 224-px frames", "(two_room/tdjepa and "),
     (("evaluate", "plan_seeds"), [], "evaluate.plan_seeds = []", "at least 1"),
     (("evaluate", "planner", "elites"), 301, "evaluate.planner.elites", "exceeds candidates"),
     (("evaluate", "planner", "horizon"), 11, "evaluate.planner.horizon: 11", "longer than evaluate.budget: 50"),

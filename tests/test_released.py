@@ -24,6 +24,7 @@ from tdjepa.model import checkpoint, released
 from tdjepa.model.released_config import read_config
 from tdjepa.model.world_model import build
 
+KEYPOINTS = {"readout": "keypoints"}
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
 
 
@@ -323,7 +324,13 @@ def test_other_files_and_other_data_are_refused(place, tmp_path):
         released.run_import(slice_("tdjepa"), place / "weights", None, place / "episodes.h5", out)
 
 
-@pytest.mark.parametrize(("change", "said"), [({"predictor": {"residual": True}}, "a residual predictor")])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"predictor": {"residual": True}}, "a residual predictor"),
+        ({"encoder": KEYPOINTS}, "an embedding of keypoints"),
+    ],
+)
 def test_a_model_that_computes_otherwise_is_not_exported(change, said, tmp_path):
     """Its tensors would fit into the format, and mean something else there."""
     cfg = slice_()

@@ -233,6 +233,8 @@ def bench(name, env, size):
     import importlib
 
     options = {key: found for key, found in (("env", env), ("size", size)) if found is not None}
-    for key in options.keys() - {"collect": {"env"}, "train": {"size"}, "plan": {"size"}}.get(name, set()):
+    for key in options.keys() - {"collect": {"env"}, "encoder": {"env"}, "train": {"size"}, "plan": {"size"}}.get(
+        name, set()
+    ):
         raise UserError(f"--{key}: bench {name} does not take it; leave it out")
     print(json.dumps(importlib.import_module(f"tdjepa.tools.bench.{name}").run(**options)))

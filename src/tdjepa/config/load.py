@@ -96,7 +96,9 @@ def _of_training(p: Params, env: str, method: str, shared: dict) -> Iterable[str
         p.train_seeds[0],
         p.methods[method],
     )  # the one with the epoch curves: no other has a cell that it lacks
-    slices.train_slice(p, env, method, seed)
+    encoder = slices.train_slice(p, env, method, seed).model.encoder
+    if encoder.readout == "keypoints" and (misfit := encoder.keypoints.misfit(getattr(p.collect, env).image_size)):
+        yield misfit
     # what the cells of the protocol ("") and of the sweeps depend on: most methods share them, and parsing takes long
     designs = tuple(runs.designs_of(p, method, seed))
     planned = {"": (known.costs, designs, known.trains_on, known.restart is None)}

@@ -179,20 +179,22 @@ def demonstrate(rng: np.random.Generator, data: CubeData):
     simulation.start(rng)
     target = simulation.new_target(rng)
     level, carries, walk = rng.uniform(0, data.action_noise), bool(rng.uniform() < data.carry_share), rng.normal(size=5)
-    states, actions, reached = [simulation.state()], [], []
+    tired = 1 / data.carry_steps if data.carry_steps else 0.0  # chance per step of carrying to put the cube down
+    states, actions, reached, places = [simulation.state()], [], [], False
     for _ in range(data.max_steps):
         action = simulation.advise()
         if carries:
             action[4] = max(action[4], OPENING)
         action += rng.normal(0, level * NOISE)
         walk = MEMORY * walk + rng.normal(0, np.sqrt(1 - MEMORY**2), 5)
-        if carries and simulation.holds():
+        if carries and simulation.holds() and not places:
+            places = bool(rng.uniform() < tired)
             action = CARRY_MEAN + CARRY_STD * walk
             action[:3] += PULL * simulation.to_the_middle()
         actions.append(np.clip(action, -1, 1).astype(np.float32))
         if simulation.expert.done:
             reached += [] if carries else [at(states[-1], target)]
-            target = simulation.new_target(rng)
+            target, places = simulation.new_target(rng), False
         simulation.step(actions[-1])
         states.append(simulation.state())
     if simulation.expert._step > PATIENCE and not carries:

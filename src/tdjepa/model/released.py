@@ -180,7 +180,8 @@ def run_export(source: Path, out: Path, style: str = "old") -> dict:
     obstacles = {
         f"the temporal head {cfg.method.head!r}": cfg.method.head != "none",
         f"the convolutional stem {list(m.encoder.stem)}": bool(m.encoder.stem),
-        "an embedding of all patch tokens": m.encoder.readout != "cls",
+        "an embedding of all patch tokens": m.encoder.readout == "tokens",
+        "an embedding of keypoints": m.encoder.readout == "keypoints",
         "a residual predictor": m.predictor.residual,
         "frames normalised with the data's own moments": m.normalisation != "imagenet",
         f"a predictor of width {m.predictor.width} on latents of {m.latent}": m.predictor.width != m.latent,

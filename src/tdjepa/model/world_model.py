@@ -9,6 +9,7 @@ from tdjepa.base.streams import seed_of
 from tdjepa.config.records.model import Model
 from tdjepa.model.encoder import Encoder
 from tdjepa.model.heads import HEADS
+from tdjepa.model.keypoints import Keypoints
 from tdjepa.model.predictor import Predictor, action_encoder
 
 
@@ -35,7 +36,7 @@ SMALL = 0.1  # of its usual start is the last layer of a residual predictor: at 
 class WorldModel(nn.Module):
     def __init__(self, cfg: Model, head: str, image_size: int, block: int):
         super().__init__()
-        self.encoder = Encoder(cfg.encoder, image_size)
+        self.encoder = (Keypoints if cfg.encoder.readout == "keypoints" else Encoder)(cfg.encoder, image_size)
         self.projector = Projector(self.encoder.out, cfg.projector, cfg.latent)
         self.action_encoder = action_encoder(block, cfg.action_smooth, cfg.action_mlp, cfg.predictor.width)
         self.predictor = Predictor(cfg.predictor, cfg.latent)

@@ -14,7 +14,7 @@ from tdjepa.steps.schedule import batches_per_step
 
 FRAMES = {"imagenet": "normalised as ImageNet's", "dataset": "normalised", "whitened": "whitened"}
 PREDICTED = {False: "the next latent", True: "its change"}
-READOUT = {"cls": "the CLS token", "tokens": "all patch tokens"}
+READOUT = {"cls": "the CLS token", "tokens": "all patch tokens", "keypoints": "keypoints"}
 Where = tuple[str, str]  # environment, method
 
 

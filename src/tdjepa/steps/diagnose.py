@@ -49,7 +49,9 @@ def run(
     write_parquet(out, table)
     write_card(out, "diagnose", cfg.model_dump(mode="json"), inputs, rows=len(table))
     encoder = about["train"]["model"]["encoder"]
-    patch = encoder["patch"] * 2 ** len(encoder["stem"])
+    patch = encoder["patch"] * 2 ** len(encoder["stem"])  # the period that an encoder could have
+    if encoder["readout"] == "keypoints":
+        patch = encoder["keypoints"]["cell"]
     seen = {"patch": patch, "shift_px": [], "change": [], "ratio_one_patch": None}
     if hasattr(env := make(cfg.env), "moved"):  # an arm has no place in the image to be moved from
         seen = aliasing(model, env, data.image_size, patch, stream(cfg.seed, "aliasing"), cfg.aliasing_frames)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Share, Some, Storage, Weight
+from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Share, Some, Storage, Weight, Whole
 from tdjepa.config.records.released import Mirror, Sha256
 
 
@@ -62,6 +62,9 @@ class CubeData(Record):
     # drawn from 0 to this: the std on x, y, z; three times that on yaw, ten times on the gripper
     action_noise: Weight = Field(description="upper bound of an episode's noise")
     carry_share: Share = Field(description="episodes in which the expert carries the cube about at random")
+    carry_steps: Whole = Field(
+        description="steps, on average, until it puts the cube down and grasps it anew; 0 = never"
+    )
     image_size: ImageSize
 
 

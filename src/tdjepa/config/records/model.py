@@ -7,6 +7,24 @@ from pydantic import Field
 from tdjepa.config.records.base import BelowOne, Count, Device, Positive, Record, Several, Share, Weight, Whole
 
 
+class Keypoints(Record):
+    """Of the readout `keypoints`: small convolutions whose softmax maps say where things are."""
+
+    cell: Count = Field(description="pixels; places lie so far apart, and one sees 2 x 2 cells")
+    widths: tuple[Count, Count] = Field(description="channels of the two layers")
+    maps: tuple[Count, Count] = Field(description="attention maps that are read from each layer")
+    sharpness: Positive = Field(
+        description="initial std of the scores over which the softmax is taken, in features' units"
+    )
+
+    def misfit(self, image_size: int) -> str:
+        """Why frames of this size have no such grid of places; empty if they have. Fewer than 4 x 4 leave little to attend to."""
+        if image_size % self.cell == 0 and image_size >= 4 * self.cell and self.cell % 2 == 0:
+            return ""
+        grid = f"{self.cell}-px cells, 4 x 4 at least and an even number of pixels wide"
+        return f"model.encoder.keypoints.cell = {self.cell}: {image_size}-px frames are not cut into {grid}"
+
+
 class Encoder(Record):
     patch: Count
     width: Count
@@ -16,7 +34,10 @@ class Encoder(Record):
     stem: Annotated[tuple[Count, ...], Field(max_length=4)] = Field(
         description="widths of stride-2 3x3 convolutions before the patches; [] = plain ViT"
     )
-    readout: Literal["cls", "tokens"] = Field(description="what the projector sees: the CLS token, or all patch tokens")
+    readout: Literal["cls", "tokens", "keypoints"] = Field(
+        description="what the projector sees: the CLS token, all patch tokens, or keypoints (no ViT then)"
+    )
+    keypoints: Keypoints
 
 
 class Predictor(Record):
