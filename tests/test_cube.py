@@ -16,9 +16,9 @@ needs_gl = pytest.mark.skipif(gl.BACKEND == "disable", reason=f"no OpenGL here; 
 EPISODES, STEPS = 6, 200
 
 
-def settings(episodes: int, max_steps: int, carry_share: float = 0.0, action_noise: float = 0.1) -> CollectSlice:
-    noise = {"action_noise": action_noise, "carry_share": carry_share}
-    data = CubeData(episodes=episodes, max_steps=max_steps, image_size=32, **noise)
+def settings(episodes: int, max_steps: int, **changes) -> CollectSlice:
+    how = {"action_noise": 0.1, "carry_share": 0.0, "carry_steps": 0, "image_size": 32, **changes}
+    data = CubeData(episodes=episodes, max_steps=max_steps, **how)
     return CollectSlice(env="cube", seed=5, min_length=26, goal_offset=25, data=data)
 
 
@@ -131,6 +131,18 @@ def test_a_cube_that_is_carried_about_goes_everywhere_in_a_closed_hand():
     assert (
         np.abs(np.corrcoef(moved.T) - np.eye(3)).max() < 0.5
     )  # the directions are not bound to each other, as an expert's are
+
+
+def test_a_cube_that_is_put_down_is_grasped_again():
+    def grasps(carry_steps):
+        demos = make("cube").demonstrations(settings(3, 200, carry_share=1.0, carry_steps=carry_steps))
+        state = demos.state.reshape(3, 201, -1)
+        held = np.linalg.norm(state[..., cube.CUBE] - state[..., cube.EFFECTOR], axis=-1) < cube.HELD
+        return (held[:, 1:] & ~held[:, :-1]).sum(), held.mean()
+
+    (kept, long), (often, short) = grasps(0), grasps(20)
+    assert often >= kept + 3
+    assert 0.3 < short < long
 
 
 def test_success_is_the_librarys(library_env):
