@@ -10,11 +10,12 @@ from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.config import origin, runs
 from tdjepa.config.load import resolve, resolve_every_scale
-from tdjepa.config.slices import evaluate_slice, mine_slice, slice_json
+from tdjepa.config.slices import evaluate_slice, mine_slice, slice_json, train_slice
 from tdjepa.config.yaml_file import read_yaml
 from tdjepa.data.store import Store
+from tdjepa.mining import windows
 from tdjepa.steps import evaluate as evaluation
-from tdjepa.steps import mine
+from tdjepa.steps import mine, train
 from tdjepa.steps.paths import path
 
 RAW = read_yaml(ROOT / "params.yaml")
@@ -38,6 +39,7 @@ def test_any_scale_is_evaluated_as_published_in_folders_of_its_own(raw, scale):
         200,
     )
     assert theirs.collect == ours.collect
+    assert theirs.train == ours.train.model_copy(update={"windows_from": "all_episodes"})
     assert theirs.model == ours.model
     main = evaluate_slice(theirs, "two_room", "tdjepa", 3072)
     assert main.evaluate.manifest == "validation"
@@ -132,3 +134,14 @@ def test_the_planner_sees_goal_and_first_frame_of_the_data_and_later_ones_of_the
     assert (seen["fast"][0] == seen["library"][0]).all()
     np.testing.assert_array_equal(seen["fast"][1], seen["fast"][0])  # nothing moved, and the data is drawn by it
     assert 0 < np.abs(seen["library"][1] - seen["fast"][1]).max() <= 2
+
+
+def test_training_takes_nine_of_ten_of_all_windows(raw, data, tmp_path):
+    cfg = train_slice(resolve(raw, "smoke_as_published"), "two_room", "lewm", 3072)
+    found = train.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path)
+    store, shape = Store(data / "episodes.h5"), (cfg.method.window, cfg.frameskip, cfg.train.window_ends)
+    every = windows.starts(store.length, store.offset, np.arange(store.episodes), *shape)
+    assert found["windows"] == round(0.9 * len(every))
+    some = windows.nine_tenths(every, np.random.default_rng(0))
+    assert len(set(some)) == found["windows"]
+    assert set(some) < set(every)

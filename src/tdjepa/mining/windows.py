@@ -25,6 +25,11 @@ def starts(lengths: np.ndarray, offsets: np.ndarray, episodes, window: int, fram
     return np.concatenate([offsets[e] + np.arange(lengths[e] - rows + 1) for e in fitting])
 
 
+def nine_tenths(first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The windows that the reference trains on; the rest is its validation. Neighbours overlap, so nothing is held out by it."""
+    return np.sort(rng.permutation(first)[: round(0.9 * len(first))])
+
+
 def gather(pixels: np.ndarray, action: np.ndarray, first: np.ndarray, window: int, frameskip: int):
     """Frames and action blocks of the windows that begin at these rows.
     -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A)"""

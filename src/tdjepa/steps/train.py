@@ -48,9 +48,12 @@ def run(
     verified(episodes)
     data, train, window = Store(episodes), cfg.train, cfg.method.window
     parts = split.read(split_file, data.episodes)
-    seen = split.trained_on(parts, cfg.method.trains_on)
+    whole = train.windows_from == "all_episodes"
+    seen = split.trained_on(parts, "all" if whole else cfg.method.trains_on)
     shape = (window, cfg.frameskip, train.window_ends)
     first, honest = (windows.starts(data.length, data.offset, e, *shape) for e in (seen, parts["train"]))
+    if whole:
+        first = honest = windows.nine_tenths(first, stream(cfg.seed, "windows"))
     per_epoch = steps_per_epoch(train, len(honest))  # a leaky training takes no step more
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")

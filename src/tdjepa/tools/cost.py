@@ -110,7 +110,8 @@ def training_flop(p: Params, cfg: TrainSlice) -> float:
     train, data = cfg.train, getattr(p.collect, cfg.env)
     rows = ROWS[cfg.env] if p.collect.source[cfg.env] == "released" else data.episodes * (data.max_steps + 1)
     taken = span(cfg.method.window, cfg.frameskip, train.window_ends)  # rows
-    steps = train.epochs * steps_per_epoch(train, int(p.mine.split.train * (rows - data.episodes * (taken - 1))))
+    share = 0.9 if train.windows_from == "all_episodes" else p.mine.split.train
+    steps = train.epochs * steps_per_epoch(train, int(share * (rows - data.episodes * (taken - 1))))
     of_step = train.batch * batches_per_step(train) * cfg.method.passes  # windows
     return steps * of_step * flop_of_a_window(cfg, data.image_size)
 

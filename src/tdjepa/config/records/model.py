@@ -87,6 +87,9 @@ class Train(Record):
     accumulation: Literal["mean", "sum_slow_schedule", "none"] = Field(
         description="what `accumulate` does: three readings of the published code, see docs/protocol.md"
     )
+    windows_from: Literal["split", "all_episodes"] = Field(
+        description="all windows of the training part, or nine of ten of all windows, drawn at random, as published"
+    )
     window_ends: Literal["after_last_block", "at_last_frame"] = Field(
         description="rows that a window takes: window * frameskip, as published, or none after its last frame"
     )
