@@ -78,6 +78,7 @@ def everything(folder, params):
         if env == "push_t":
             frame["contact"] = frame["success"] | (frame["episode"] % 2 == 0)
             frame["start_distance"] = 50.0 + 37 * frame["episode"] % len(pairs)
+            frame["to_move"] = 2.0 * frame["episode"]
         files.append(write(folder / "all" / f"{len(files)}.parquet", frame))
 
     def rate(method, cell):

@@ -4,12 +4,13 @@ import dataclasses
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from synthetic import PAIRS, outcomes, random_outcomes, rows_of
 from tdjepa.base.errors import UserError
-from tdjepa.evidence import coverage, intervals, paired, simulate, summary
+from tdjepa.evidence import coverage, intervals, moves, paired, simulate, summary
 from tdjepa.evidence.intervals import Pool, Trainings
 
 
@@ -280,3 +281,15 @@ def test_cells_of_two_designs_are_not_compared():
     assert [cell.id.endswith("/protocol") for cell in cells] == [False, True]
     with pytest.raises(UserError, match="rows of the designs main and protocol in one query .two_room/tdjepa/d_psi"):
         paired.contrast([(1, cells[0]), (-1, cells[1])])
+
+
+def test_success_by_how_far_the_object_must_move_and_by_kind():
+    pairs = pd.DataFrame({"episode": range(6), "start": 0, "to_move": [0.0, 4.9, 5.0, 69.0, 70.0, 300.0]})
+    rows = pairs.assign(
+        env="push_t", method="lewm", cost="l2", epoch=2, success=[True, False, True, True, False, False]
+    )
+    rows = pd.concat([rows.assign(kind=["expert", "wander"] * 3), rows.assign(epoch=1, success=True, kind="expert")])
+    found = {entry["pairs"]: (entry["mean"], entry["n_pairs"]) for entry in moves.moves(rows)}
+    ranges = {"0 to 5 px": (50.0, 2), "5 to 30 px": (100.0, 1), "30 to 70 px": (100.0, 1), "beyond 70 px": (0.0, 2)}
+    assert found == ranges | {"from expert": (pytest.approx(200 / 3), 3), "from wander": (pytest.approx(100 / 3), 3)}
+    assert moves.moves(rows.assign(env="two_room").drop(columns="kind")) == []

@@ -82,6 +82,8 @@ def test_strangers_are_never_oneself():
     for seed in range(20):
         assert strangers(2, np.random.default_rng(seed)).tolist() == [1, 0]
         assert (strangers(50, np.random.default_rng(seed)) != np.arange(50)).all()
+        families = strangers(12, np.random.default_rng(seed), siblings=4) // 4
+        assert (families != np.arange(12) // 4).all()  # nor one's own episode, where four of each stand side by side
 
 
 def test_all_pairs_is_the_mean_of_one_pair_over_many_draws():

@@ -60,9 +60,8 @@ def test_a_value_is_the_nearest_scale_s_in_a_chain(raw):
     assert leaves["train.batch"] == (16, "scale quick")
     assert leaves["train.lr"] == (0.002, "scale desk")
     assert leaves["train.clip"] == (1.0, "base")
-    assert leaves["methods.lewm_matched.terms.sigreg.weight"] == (0.36, "like lewm (scale desk)")
-    assert leaves["methods.lewm_matched.passes"] == (2, "base")
-    assert leaves["methods.lewm.passes"] == (1, "default")
+    assert leaves["methods.lewm_compute.terms.sigreg.weight"] == (0.36, "like lewm (scale desk)")
+    assert leaves["methods.lewm.trains_on"] == ("train", "default")
 
 
 def test_one_training_has_its_recipes_and_its_cell(raw):
@@ -78,9 +77,9 @@ def test_one_training_has_its_recipes_and_its_cell(raw):
     assert leaves["cell.plan_seeds"] == ((20260714,), "scale desk")
     assert leaves["cell.pairs"] == (200, "scale desk")
     assert "train.steps_per_epoch * step_factor" not in leaves
-    lewm = found(origin.of_training(raw, "two_room", "lewm", "desk"))
-    assert lewm["train.steps_per_epoch * step_factor"] == (120, "computed")
-    assert lewm["cell.cost"] == ("l2", "base")
+    lewm = found(origin.of_training(raw, "two_room", "lewm_compute", "desk"))
+    assert lewm["train.steps_per_epoch * step_factor"] == (110, "computed")
+    assert lewm["cell.cost"] == ("l2", "like lewm (base)")
     terms = {"sigreg": {"weight": 2.0}, "temporal": {"margin": 3.0}}
     raw["scales"]["desk"]["recipes"] = [{"when": {"env": "cube"}, "terms": terms}]
     lewm = found(origin.of_training(raw, "cube", "lewm", "desk"))
@@ -106,12 +105,12 @@ def test_the_values_of_a_training_are_those_of_its_slices(raw, scale):
 
 
 def test_the_difference_of_two_scales(raw):
-    quick = {"train_seeds": [3072], "evaluate": {"designs": {"main": {"pairs": 40}}}, "recipes": {"lewm": None}}
+    quick = {"train_seeds": [3072], "evaluate": {"designs": {"main": {"pairs": 40}}}, "recipes": {"reacher": None}}
     raw["scales"]["quick"] = {"like": "desk", **quick}
     assert origin.difference(raw, "desk", "quick") == [
         ("train_seeds", ([3072, 3073, 3074, 3075, 3076], [3072]), ("scale desk", "scale quick")),
-        ("recipes.lewm.when.method", ("lewm", None), ("scale desk", "")),
-        ("recipes.lewm.train.step_factor", (2.5, None), ("scale desk", "")),
+        ("recipes.reacher.when.env", ("reacher", None), ("scale desk", "")),
+        ("recipes.reacher.train.steps_per_epoch", (150, None), ("scale desk", "")),
         ("evaluate.designs.main.pairs", (200, 40), ("scale desk", "scale quick")),
     ]
     assert origin.difference(raw, "desk", "desk") == []

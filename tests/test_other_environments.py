@@ -51,7 +51,7 @@ def train(place, method: str):
 
 def test_every_method_trains(place):
     methods = runs.methods_in(runs.widened(place.p), place.env)
-    assert {"tdjepa", "lewm", "lewm_matched", "rc_aux_tdj", "rc_aux"} <= set(methods)
+    assert {"tdjepa", "lewm", "lewm_compute", "rc_aux_tdj", "rc_aux"} <= set(methods)
     assert {"tdjepa_no_hinge", "tdjepa_leaky"} <= set(methods) or place.env != "push_t"
     for method in methods:
         model, about = checkpoint.load(train(place, method)[2], {"env": place.env, "method_name": method})

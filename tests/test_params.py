@@ -55,13 +55,13 @@ def test_a_method_is_like_nothing_or_itself(raw, like):
 
 def test_a_scale_is_like_another_but_for_what_it_says(raw):
     raw["scales"]["quick"] = {"like": "desk", "train_seeds": [3072], "train": {"lr": 1.0e-3}}
-    recipes = {"reacher": {"train": {"steps_per_epoch": 1}}, "lewm": None}
+    recipes = {"reacher": {"train": {"steps_per_epoch": 1}}, "push_t": None}
     raw["scales"]["quicker"] = {"like": "quick", "recipes": recipes}
     desk, quick, quicker = (resolve(raw, scale) for scale in ("desk", "quick", "quicker"))
     train = desk.train.model_copy(update={"lr": 1.0e-3})
     assert quick == desk.model_copy(update={"scale": "quick", "train_seeds": (3072,), "train": train})
     assert (quicker.train, quicker.train_seeds) == (quick.train, quick.train_seeds)
-    assert {name for name in quick.recipes if quick.recipes[name] != quicker.recipes.get(name)} == {"reacher", "lewm"}
+    assert {name for name in quick.recipes if quick.recipes[name] != quicker.recipes.get(name)} == {"reacher", "push_t"}
     assert train_slice(quicker, "reacher", "tdjepa", 3072).train.steps_per_epoch == 1
     raw["scales"]["desk"]["train"]["batch"] = 16
     assert resolve(raw, "quicker").train.batch == 16

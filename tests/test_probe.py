@@ -10,13 +10,13 @@ import torch
 from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
 from tdjepa.config.records.base import ENVS
-from tdjepa.config.slices import ceiling_slice, collect_slice, probe_slice
+from tdjepa.config.slices import ceiling_slice, collect_slice, ladder_slice, probe_slice
 from tdjepa.data.store import Store
 from tdjepa.envs.base import make
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.mining import split
 from tdjepa.planning import mpc
-from tdjepa.steps import ceiling, probe
+from tdjepa.steps import candidates, ceiling, ladder, probe
 
 
 class Seer:
@@ -146,18 +146,67 @@ def test_better_search_gets_nearer_with_the_true_simulator(smoke):
     assert not outcome["trivial"].any()
 
 
-def test_the_ceiling_gives_rows_that_statistics_read(smoke, data, tmp_path):
-    cfg = ceiling_slice(smoke, "two_room")
-    files = (data / "episodes.h5", data / "mined/split.json", data / "mined/test.json", tmp_path / "ceiling.parquet")
-    table = ceiling.run(cfg, *files)
-    assert len(table) == smoke.diagnose.ceiling_pairs["two_room"]
-    assert set(evaluation_rows.read(files[-1:]).method) == {"simulator"}
-    locked = json.loads((data / "mined/test.json").read_text())["entries"]
-    assert table[["episode", "start"]].to_numpy().tolist() == locked[: len(table)]
-    pd.testing.assert_frame_equal(table, ceiling.run(cfg, *files))
+def test_the_parts_of_a_ceiling_are_rows_that_statistics_read(smoke, data, tmp_path):
+    files, parts = (data / "episodes.h5", data / "mined/split.json", data / "mined/test.json"), []
+    for part in (1, 2):
+        cfg = ceiling_slice(smoke, "two_room", part)
+        parts.append(tmp_path / f"ceiling_{part}.parquet")
+        table = ceiling.run(cfg, *files, parts[-1])
+    pd.testing.assert_frame_equal(table, ceiling.run(cfg, *files, parts[-1]))
+    found = evaluation_rows.read(parts)
+    assert set(found.method) == {"simulator"}
+    locked = json.loads((data / "mined/test.json").read_text())["entries"][: smoke.diagnose.ceiling_pairs["two_room"]]
+    assert sorted(found[["episode", "start"]].to_numpy().tolist()) == sorted(locked)
+    with pytest.raises(UserError, match="--part 3: two_room has 2"):
+        ceiling_slice(smoke, "two_room", 3)
     gradient = cfg.cells[0].model_copy(update={"solver": "gradient"})
     with pytest.raises(UserError, match=r"evaluate.protocol.two_room.solver = 'gradient'"):
-        ceiling.run(cfg.model_copy(update={"cells": (gradient,)}), *files)
+        ceiling.run(cfg.model_copy(update={"cells": (gradient,)}), *files, parts[-1])
+
+
+def test_a_sweep_of_the_ceiling_is_planned_on_validation_pairs(smoke):
+    swept = ceiling_slice(smoke, "two_room", sweep="budget")
+    assert (swept.evaluate.manifest, swept.first) == ("validation", 0)
+    assert len({(c.planner.candidates, c.refinements) for c in swept.cells}) == len(swept.cells) > 5
+
+
+def test_the_ladder_learns_true_states(smoke, data, tmp_path):
+    """Two-Room's agent moves by its actions: a predictor that learned it is far better than one that has just begun."""
+    files = (data / "episodes.h5", data / "mined/split.json", data / "mined/test.json")
+    cfg, losses = ladder_slice(smoke, "two_room"), {}
+    for steps in (2, 300):
+        train = cfg.train.model_copy(update={"steps_per_epoch": steps, "lr": 5e-3})
+        rows = ladder.run(cfg.model_copy(update={"train": train}), *files, tmp_path / f"{steps}.parquet")
+        losses[steps] = json.loads((tmp_path / f"{steps}.card.json").read_text())["loss"]
+    assert losses[300] < 0.2 * losses[2]
+    assert set(evaluation_rows.read([tmp_path / "300.parquet"]).method) == {"true_state"}
+    assert len(rows) == smoke.evaluate.designs["main"].pairs
+
+
+@pytest.mark.parametrize("name", ENVS)
+def test_a_latent_of_true_states_is_of_order_one(smoke, name):
+    states = make(name).demonstrations(collect_few(smoke, name)).state
+    z = ladder.latents_of(name, states)(states)
+    assert z.dtype == np.float32
+    assert 0.01 < z.std() < 5
+    assert np.abs(z.mean(0)).max() < 1e-4
+
+
+def test_drawn_actions_lead_where_the_simulator_says(smoke):
+    """White and coloured actions have the moments of the data; the states are those that the environment steps to."""
+    env, demos = make("push_t"), make("push_t").demonstrations(collect_few(smoke, "push_t"))
+    mean, std = np.array([0.1, -0.2]), np.array([0.3, 0.2])
+    found = candidates.drawn(env, np.repeat(demos.state[:4], 20, 0), (mean, std), 5, 5, 2.0, seed=3)
+    assert set(found) == set(probe.KINDS)
+    for blocks, states in found.values():
+        actions = blocks.reshape(80, 25, 2)
+        np.testing.assert_allclose(actions.mean((0, 1)), mean, atol=0.06)
+        env.restore(np.repeat(demos.state[:4], 20, 0)[7:8])
+        for k in range(25):
+            env.step(actions[7:8, k])
+        np.testing.assert_array_equal(env.state[0], states[4][7])
+    step = {kind: np.abs(np.diff(blocks.reshape(80, 5, 10), axis=1)).mean() for kind, (blocks, _) in found.items()}
+    assert step["coloured"] < step["white"]  # from block to block
 
 
 def test_an_environment_without_ceiling_pairs_has_none(smoke):

@@ -351,14 +351,16 @@ def test_the_table_of_disagreement_counts_paired_outcomes(found):
 def test_the_table_of_the_probe_averages_trainings(found):
     def probed(seed, mean):
         agent = {"quantity": "agent", "unit": "px", "mean": 60.0, "linear": mean, "kernel": mean / 2}
-        agent |= {"ahead": [mean, 0, 0, 0, 3 * mean], "still": [7.0, 0, 0, 0, 30.0]}
+        logged = {"ahead": [mean, 0, 0, 0, 3 * mean], "still": [7.0, 0, 0, 0, 30.0]}
+        drawn = {"ahead": [0, 0, 0, 0, 4 * mean], "still": [0, 0, 0, 0, 40.0]}
+        agent |= logged | {"white": drawn, "coloured": logged}
         return {"env": "two_room", "method": "lewm", "train_seed": seed, "quantities": [agent]}
 
     table = TABLES["probe"](dataclasses.replace(found, probes=[probed(3072, 10.0), probed(3073, 20.0)]))
     body = {row[1]: row[2:] for row in table.body if row and row[0] == "Two-Room: agent px"}
-    assert body["Always the mean"] == ["60"] * 4
-    assert body["Nothing moves"] == ["–", "–", "7", "30"]
-    assert body["LeWM"] == ["15", "7.5", "15", "45"]
+    assert body["Always the mean"] == ["60"] * 4 + ["–"] * 2
+    assert body["Nothing moves"] == ["–", "–", "7", "30", "40", "30"]
+    assert body["LeWM"] == ["15", "7.5", "15", "45", "60", "45"]
     assert sum("not run" in row for row in table.body if row) == 3
 
 

@@ -29,11 +29,14 @@ RUNTIME = Runtime(snapshot_every=4, reader_workers=0, memory_mb=50)
 
 @pytest.fixture(scope="module")
 def job(smoke, data):
-    """A training of 3 epochs of 10 steps, with dropout, accumulation and a restart. -> (slice, episodes, split)"""
+    """3 epochs of 10 steps, with dropout, accumulation, siblings, a restart and averaged weights. -> (slice, episodes, split)"""
     cfg = train_slice(smoke, "two_room", "tdjepa", 5)
     predictor = cfg.model.predictor.model_copy(update={"dropout": 0.1})
     model = cfg.model.model_copy(update={"predictor": predictor})
-    train = cfg.train.model_copy(update={"epochs": 3, "steps_per_epoch": 10, "accumulate": 2, "batch": 4})
+    train = cfg.train.model_copy(
+        update={"epochs": 3, "steps_per_epoch": 10, "accumulate": 2, "batch": 4, "siblings": 2}
+    )
+    train = train.model_copy(update={"average": 0.9})
     update = {"train": train, "model": model, "method": cfg.method.model_copy(update={"restart": 1})}
     return cfg.model_copy(update=update), data / "episodes.h5", data / "mined/split.json"
 

@@ -38,11 +38,38 @@ def test_the_loss_falls(smoke, data, tmp_path):
     ]
 
 
-def test_every_window_is_seen_once_before_any_is_seen_twice():
-    order = training.batches(10, 7, 3, np.random.default_rng(0)).ravel()
+def test_every_window_is_seen_once_before_any_is_seen_twice(smoke):
+    batch = smoke.train.model_copy(update={"batch": 3})
+    order = training.batches(np.arange(10), 7, batch, np.random.default_rng(0)).ravel()
     assert sorted(order[:10]) == list(range(10))
     assert len(set(order[10:20])) == 10
     assert len(order) == 21
+
+
+def test_siblings_stand_side_by_side(smoke):
+    episode = np.repeat([3, 5, 8], [7, 9, 2])
+    batch = smoke.train.model_copy(update={"batch": 6, "siblings": 3})
+    order = training.batches(episode, 8, batch, np.random.default_rng(0))
+    families = episode[order].reshape(-1, 3)
+    assert (families == families[:, :1]).all()
+    assert set(order.ravel()) == set(range(16))  # two windows are no family
+    assert len(set(order.ravel()[:15])) == 15  # two of the first seven, all three of nine, then another pass
+    with pytest.raises(UserError, match="siblings = 3: no training episode has so many windows"):
+        training.batches(np.arange(4), 1, batch, np.random.default_rng(0))
+
+
+def test_the_average_is_what_is_saved(smoke, data, tmp_path):
+    """With a decay that forgets all but the last steps it is near the plain weights, and not equal to them."""
+    plain = train_slice(smoke, "two_room", "lewm", 1)
+    for name, decay in (("plain", 0.0), ("average", 0.2)):
+        cfg = plain.model_copy(update={"train": plain.train.model_copy(update={"average": decay})})
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", tmp_path / name)
+    assert (tmp_path / "plain/curve.csv").read_bytes() == (tmp_path / "average/curve.csv").read_bytes()
+    a, b, first = (
+        checkpoint.load(tmp_path / place / f"epoch_{epoch:02d}.safetensors")[0].predictor.enter.weight
+        for place, epoch in (("plain", 2), ("average", 2), ("plain", 1))
+    )
+    assert 0 < (a - b).abs().max() < 0.3 * (a - first).abs().max()
 
 
 def test_normalisation_comes_from_training_episodes_alone(smoke, data, trained):

@@ -47,6 +47,7 @@ wildcard_constraints:
     method="|".join(FILES.methods),
     seed=r"\d+",
     sweep="|".join(P.evaluate.sweeps),
+    part=r"\d+",
 
 
 def job(step):

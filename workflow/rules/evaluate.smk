@@ -94,17 +94,41 @@ rule ceiling:
         rows=FILES.one("ceiling"),
         card=FILES.card("ceiling"),
     log:
-        FILES.log("ceiling_{env}"),
+        FILES.log("ceiling_{env}_{part}"),
     benchmark:
-        FILES.benchmark("ceiling_{env}")
+        FILES.benchmark("ceiling_{env}_{part}")
     resources:
         runtime=360,
     params:
         slice=job("ceiling"),
     message:
-        "ceiling {wildcards.env}"
+        "ceiling {wildcards.env} {wildcards.part}"
     shell:
         "python -m tdjepa ceiling --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
+        " --manifest {input.manifest:q} --out {output.rows:q} >{log:q} 2>&1"
+
+
+# The planner with the scale's predictor on true states: what better perception could give at most.
+rule ladder:
+    input:
+        episodes=ancient(FILES.one("episodes")),
+        card=FILES.card("episodes"),
+        split=FILES.one("mined", name="split.json"),
+        manifest=FILES.one("mined", name=f"{P.evaluate.manifest}.json"),
+        code=lambda w: sources("ladder", w.env),
+    output:
+        rows=FILES.one("ladder"),
+        card=FILES.card("ladder"),
+    log:
+        FILES.log("ladder_{env}"),
+    benchmark:
+        FILES.benchmark("ladder_{env}")
+    params:
+        slice=job("ladder"),
+    message:
+        "ladder {wildcards.env}"
+    shell:
+        "python -m tdjepa ladder --slice {params.slice:q} --episodes {input.episodes:q} --split {input.split:q}"
         " --manifest {input.manifest:q} --out {output.rows:q} >{log:q} 2>&1"
 
 

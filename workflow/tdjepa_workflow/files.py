@@ -23,7 +23,7 @@ from tdjepa.report.gather import run_so_far
 from tdjepa.steps.paths import card, path
 from tdjepa.steps.registry import BIG, PHASES, STEPS, Step
 
-WILDCARDS = {name: f"{{{name}}}" for name in ("env", "method", "seed", "sweep")}
+WILDCARDS = {name: f"{{{name}}}" for name in ("env", "method", "seed", "sweep", "part")}
 
 
 class Files:
@@ -73,7 +73,7 @@ class Files:
         return [*wanted, *(file for file, big in others.items() if _there(file) and (not big or _there(card(file))))]
 
     def rows(self) -> list[str]:
-        return self.reported("rows", "floors", "ceiling", "sweep")
+        return self.reported("rows", "floors", "ceiling", "ladder", "sweep")
 
     def envs_from(self, source: str) -> str:
         """The environments with that source of demonstrations, as a pattern; one that matches nothing if there are none."""

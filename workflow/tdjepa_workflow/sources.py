@@ -25,8 +25,8 @@ def sources(step: str, *envs: str) -> list[str]:
 def slice_of(p, step: str, wildcards) -> str:
     """The slice of one job, cut with the wildcards that the step's slice function asks for."""
     cut = getattr(slices, f"{STEPS[step].slice or step}_slice")
-    known = {"p": p, "env": None, "method": "floors", "seed": 0, "sweep": ""} | dict(wildcards.items())
-    known["seed"] = int(known["seed"])
+    known = {"p": p, "env": None, "method": "floors", "seed": 0, "sweep": "", "part": 1} | dict(wildcards.items())
+    known |= {name: int(known[name]) for name in ("seed", "part")}
     return slices.slice_json(cut(**{name: known[name] for name in inspect.signature(cut).parameters}))
 
 

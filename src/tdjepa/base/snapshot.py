@@ -30,6 +30,7 @@ class Position:
     sums: dict[str, float] = field(default_factory=dict)
     curve: list[dict] = field(default_factory=list)
     health: dict[str, float] = field(default_factory=dict)
+    cpu_seconds: float = 0.0  # of the steps that led here, of all attempts
     lock: object = None  # held until the position is forgotten
 
 
@@ -53,6 +54,7 @@ def save(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch.op
         tensors |= {f"optimiser.{number}.{name}": tensor for name, tensor in moments.items()}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     about = {"run": run_key, "step": at.step, "sums": at.sums, "curve": at.curve, "health": at.health}
+    about["cpu_seconds"] = at.cpu_seconds
     with publish(folder / "snapshot.safetensors", alone=True) as temporary:
         save_file(tensors, temporary, metadata={KEY: json.dumps(about)})  # JSON keeps a float's every bit
 
@@ -76,7 +78,7 @@ def restore(folder: Path, run_key: str, model: torch.nn.Module, optimiser: torch
     for kind, number, moment in (name.split(".") for name in tensors if name.startswith("optimiser.")):
         moments.setdefault(int(number), {})[moment] = tensors[f"{kind}.{number}.{moment}"]
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
-    return Position(about["step"], about["sums"], about["curve"], about["health"], held)
+    return Position(about["step"], about["sums"], about["curve"], about["health"], about["cpu_seconds"], held)
 
 
 def deliver(folder: Path, out: Path) -> None:

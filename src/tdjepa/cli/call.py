@@ -117,7 +117,7 @@ class Call:
             return vars(self.args)
         place = {name: getattr(self.cfg, name, None) for name in ("env", "seed")}
         place |= {"method": getattr(self.cfg, "method_name", None), "epoch": getattr(self.cfg, "last_epoch", None)}
-        place["sweep"] = getattr(self.args, "sweep", "")
+        place |= {name: getattr(self.args, name, "") for name in ("sweep", "part")}
         return place | ({"manifest": self.cfg.evaluate.manifest} if hasattr(self.cfg, "evaluate") else {})
 
     def _check_names(self) -> None:

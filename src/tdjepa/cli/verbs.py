@@ -44,10 +44,24 @@ def evaluate(call, sweep, times):
     return {"rows": len(table), "file": out}
 
 
-def ceiling(cfg, episodes, split, manifest, out):
-    from tdjepa.steps import ceiling, evaluate
+def ceiling(call, cfg, episodes, split, manifest, sweep):
+    from tdjepa.steps import ceiling
 
-    table = ceiling.run(cfg, episodes, split, manifest, out)
+    if sweep and call.scale and sweep not in call.p.evaluate.sweeps:
+        raise UserError(f"--sweep {sweep}: must be one of evaluate.sweeps: {', '.join(call.p.evaluate.sweeps)}")
+    out = call.file("ceiling_sweep" if sweep else "ceiling", "out")
+    return _planned(cfg, ceiling.run(cfg, episodes, split, manifest, out), out)
+
+
+def ladder(cfg, episodes, split, manifest, out):
+    from tdjepa.steps import ladder
+
+    return _planned(cfg, ladder.run(cfg, episodes, split, manifest, out), out)
+
+
+def _planned(cfg, table, out):
+    from tdjepa.steps import evaluate
+
     print(f"success: {evaluate.criterion(cfg.env)}\n{evaluate.shown(table)}")
     return {"rows": len(table), "file": out}
 
@@ -188,27 +202,51 @@ def verify(call, p, bands, bytes, write):
     return 0 if all(result == "pass" for result, *_ in results) else 1
 
 
-def recipes(p, docs):
+def recipes(p, docs, what, grid, env, trial, jobs):
+    if what != "run":
+        return _search(p, docs, what, grid or Path("workflow", "search", f"{p.scale}.yaml"), env, trial, jobs)
     from tdjepa.tools import recipes
 
-    _table(docs, f"recipes:{p.scale}", lambda: recipes.run(p))
+    _table(docs, f"recipes:{p.scale}", lambda: recipes.run(p).to_markdown())
     return {"figure": path("recipes/success_over_cpu.png", p.scale)}
+
+
+def _search(p, docs, what, file, env, trial, parallel):
+    from tdjepa.config import trials
+    from tdjepa.config.records.keys import meant
+    from tdjepa.tools import search, search_text
+
+    if parallel < 1:
+        raise UserError(f"--jobs {parallel}: at least one")
+    grid = trials.read(file)
+    wanted = trials.jobs(p, grid, str(file))
+    for name in trial or ():
+        if name not in grid.trials:
+            raise UserError(f"--trial {name}: not among the trials of {file}{meant(name, grid.trials)}")
+    chosen = [j for j in wanted if (not env or j.train.env in env) and (not trial or j.trial in trial)]
+    facts = search.run(p, chosen, parallel) if what == "search" else {"trials": len(chosen)}
+    found = search_text.gather(p.scale, wanted)
+    _table(docs, f"search:{p.scale}", lambda: search_text.markdown(p, found, wanted))
+    if docs:
+        search_text.draw(p, found)
+        search_text.insert_earlier(docs, file.with_name("earlier.yaml"))
+    return {**facts, "finished": sum(map(len, found.values())), "declared": len(wanted)}
 
 
 def floors(p, env, docs):
     from tdjepa.config.records.base import ENVS
     from tdjepa.tools import floors
 
-    _table(docs, f"floors:{p.scale}", lambda: floors.run(p, tuple(env or ENVS)))
+    _table(docs, f"floors:{p.scale}", lambda: floors.run(p, tuple(env or ENVS)).to_markdown())
 
 
 def _table(docs, mark: str, make) -> None:
-    """Print a table, and copy it into a file of prose if one is named."""
+    """Print what `make` gives, and copy it into a file of prose if one is named."""
     from tdjepa.report.gather import around, insert
 
     if docs:
         around(docs, mark)  # a mistake shall not wait until all is computed
-    text = make().to_markdown()
+    text = make()
     print(text, end="")
     if docs:
         insert(docs, mark, text)
@@ -229,12 +267,19 @@ def cost(p, train_tflops, plan_tflops, peak_tflops, spent, measure):
     return time_spent.run(p.scale) if spent else cost.run(p, train_tflops, plan_tflops, peak_tflops, measure)
 
 
-def bench(name, env, size):
+def bench(name, env, size, docs):
     import importlib
 
-    options = {key: found for key, found in (("env", env), ("size", size)) if found is not None}
-    for key in options.keys() - {"collect": {"env"}, "encoder": {"env"}, "train": {"size"}, "plan": {"size"}}.get(
-        name, set()
-    ):
+    options = {key: found for key, found in (("env", env), ("size", size), ("docs", docs)) if found is not None}
+    taken = {"collect": {"env"}, "encoder": {"env"}, "train": {"size"}, "plan": {"size"}, "profile": {"size", "docs"}}
+    for key in options.keys() - taken.get(name, set()):
         raise UserError(f"--{key}: bench {name} does not take it; leave it out")
-    print(json.dumps(importlib.import_module(f"tdjepa.tools.bench.{name}").run(**options)))
+    module = importlib.import_module(f"tdjepa.tools.bench.{name}")
+    options.pop("docs", None)
+    found = module.run(**options)
+    print(json.dumps(found))
+    if docs:
+        from tdjepa.config.load import load
+        from tdjepa.report.gather import insert
+
+        insert(docs, f"profile:{found['size']}", module.table(found, load("params.yaml", found["size"])).to_markdown())

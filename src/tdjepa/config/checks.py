@@ -30,6 +30,12 @@ def _undefined(p, key: str, method: str) -> str:
 
 def _sizes(p) -> Iterator[str]:
     """More asked for than there is."""
+    if p.diagnose.probe_candidates > p.diagnose.probe_frames:
+        asked = f"diagnose.probe_candidates: {p.diagnose.probe_candidates}"
+        yield f"{asked} exceeds diagnose.probe_frames: {p.diagnose.probe_frames}, of which they are"
+    for env, jobs in p.diagnose.ceiling_jobs.items():
+        if jobs > (pairs := p.diagnose.ceiling_pairs.get(env, jobs)):
+            yield f"diagnose.ceiling_jobs.{env}: {jobs} jobs for {pairs} pairs (diagnose.ceiling_pairs)"
     if max(p.evaluate.curve_epochs, default=0) > p.train.epochs:
         yield f"evaluate.curve_epochs: {max(p.evaluate.curve_epochs)} is beyond train.epochs: {p.train.epochs}"
     ev, goals = p.evaluate, {"test": p.mine.test_goals}

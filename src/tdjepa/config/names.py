@@ -7,4 +7,5 @@ PROTOCOL = (
     "protocol"  # the design that is the paper's: its plan seeds and pairs, one training; ours is also called main
 )
 FLOORS = ("random", "zero", "replay")  # policies without a training
+TRUE_STATE = "true_state"  # the protocol's planner with the scale's predictor on true states: perception is perfect
 SIMULATOR = "simulator"  # the protocol's planner with the true simulator as its model: a ceiling, on fewer pairs

@@ -68,11 +68,18 @@ def jobs(p: Params, which: str) -> list[dict]:
         "envs": lambda: envs,
         "generated": lambda: [job for job in envs if source[job["env"]] == "generated"],
         "released": lambda: [job for job in envs if source[job["env"]] == "released"],
-        "ceilings": lambda: [job for job in envs if job["env"] in p.diagnose.ceiling_pairs],
+        "ceilings": lambda: ceilings(p),
+        "ladders": lambda: [job for job in envs if job["env"] in p.diagnose.ladder.envs],
         "trainings": lambda: [dict(zip(training, names, strict=True)) for names in trainings(p)],
         "diagnosed": lambda: [dict(zip(training, names, strict=True)) for names in diagnosed(p)],
         "sweeps": lambda: [dict(zip(("sweep", *training), names, strict=True)) for names in sweeps(p)],
     }[which]()
+
+
+def ceilings(p: Params) -> list[dict]:
+    """The ceiling of an environment is split into jobs, because plans with a simulator are slow; parts count from 1."""
+    split = {env: p.diagnose.ceiling_jobs.get(env, 1) for env in p.envs if env in p.diagnose.ceiling_pairs}
+    return [{"env": env, "part": part} for env, jobs in split.items() for part in range(1, jobs + 1)]
 
 
 def recipes_of(p: Params, env: str, method: str) -> dict[str, Recipe]:

@@ -7,10 +7,10 @@ from pydantic import Field, model_validator
 from tdjepa.base.artefacts import canonical
 from tdjepa.base.errors import UserError
 from tdjepa.config import runs
-from tdjepa.config.names import SIMULATOR
+from tdjepa.config.names import SIMULATOR, TRUE_STATE
 from tdjepa.config.params import Params
 from tdjepa.config.parse import parse
-from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Several, Some, Storage
+from tdjepa.config.records.base import Count, Env, ImageSize, Name, Record, Seed, Several, Some, Storage, Weight, Whole
 from tdjepa.config.records.data import DATA, Mine
 from tdjepa.config.records.evidence import Judge
 from tdjepa.config.records.methods import Method
@@ -84,6 +84,15 @@ class EvaluateSlice(OfTraining):
         return self
 
 
+class CeilingSlice(EvaluateSlice):
+    first: Whole = Field(description="pairs of the manifest that other jobs plan; from there up to those of the cells")
+
+
+class LadderSlice(EvaluateSlice):
+    model: Model
+    train: Train = Field(description="steps_per_epoch are all of its steps")
+
+
 class DiagnoseSlice(OfTraining):
     epochs: Some[Count] = Field(description="checkpoints, the last one last")
     aliasing_frames: Several
@@ -94,6 +103,8 @@ class ProbeSlice(OfTraining):
     frameskip: Count
     horizon: Count = Field(description="model steps that are imagined")
     frames: Count
+    candidates: Count = Field(description="held-out frames from which drawn actions are imagined and simulated")
+    colour: Weight = Field(description="exponent of the coloured noise of iCEM's candidates")
 
 
 def collect_slice(p: Params, env: str) -> CollectSlice:
@@ -118,7 +129,7 @@ def _of(p: Params, env: str, method: str, seed: int) -> dict:
 def train_slice(p: Params, env: str, method: str, seed: int) -> TrainSlice:
     train, model, terms = runs.recipe_of(p, env, method)
     # counted here, because what is in a slice makes its job run again
-    steps = {"steps_per_epoch": runs.steps_per_epoch(train), "step_factor": 1.0}
+    steps = {"steps_per_epoch": runs.steps_per_epoch(train)} | ({"step_factor": 1.0} if train.steps_per_epoch else {})
     data = _of(p, env, method, seed) | {
         # neither `envs` nor `train_seeds` is a reason to train again
         "method": {**p.methods[method].model_dump(mode="json"), "envs": None, "train_seeds": None, "terms": terms},
@@ -168,18 +179,41 @@ def diagnose_slice(p: Params, env: str, method: str, seed: int) -> DiagnoseSlice
 def probe_slice(p: Params, env: str, method: str, seed: int) -> ProbeSlice:
     steps = {"frameskip": p.mine.frameskip, "horizon": p.evaluate.planner.horizon}
     of = _of(p, env, method, seed)
-    return ProbeSlice(**of, **steps, last_epoch=p.train.epochs, frames=p.diagnose.probe_frames)
+    drawn = {"candidates": p.diagnose.probe_candidates, "colour": p.evaluate.planner.colour}
+    return ProbeSlice(**of, **steps, **drawn, last_epoch=p.train.epochs, frames=p.diagnose.probe_frames)
 
 
-def ceiling_slice(p: Params, env: str) -> EvaluateSlice:
-    """The protocol on the first pairs with one plan seed; its cost is a distance of states, whatever the cell says."""
-    pairs = p.diagnose.ceiling_pairs.get(env)
-    if pairs is None:
+def ceiling_slice(p: Params, env: str, part: int = 1, sweep: str = "") -> CeilingSlice:
+    """The protocol (or the settings of a sweep) on one part of the first pairs, with one plan seed. Its cost is a distance of
+    states, whatever the cells say."""
+    if env not in p.diagnose.ceiling_pairs:
         raise UserError(f"diagnose.ceiling_pairs: no entry for {env}; add one to plan there with the true simulator")
-    pairs = min(pairs, p.evaluate.designs["main"].pairs)
-    cell = parse(Cell, runs.cell(p, env, {"cost": "l2", "epoch": 1}, 1, pairs), f"params for {env}")
-    cfg = evaluate_slice(p, env, SIMULATOR, 0)
-    return cfg.model_copy(update={"evaluate": cfg.evaluate.model_copy(update={"curve_epochs": ()}), "cells": (cell,)})
+    of_env = [job["part"] for job in runs.jobs(p, "ceilings") if job["env"] == env] or [1]
+    if part not in of_env:
+        raise UserError(f"--part {part}: {env} has {len(of_env)} (diagnose.ceiling_jobs)")
+    pairs = min(p.diagnose.ceiling_pairs[env], p.evaluate.designs["main"].pairs)
+    first, end = (pairs * k // len(of_env) for k in (part - 1, part))
+    data = evaluate_slice(p, env, SIMULATOR, 0).model_dump(mode="json")
+    if sweep:  # on validation pairs, all of them in one job
+        cells, first, end = runs.swept_cells(p, env, "lewm", sweep), 0, min(pairs, p.mine.validation_goals)
+        data["evaluate"] |= {"manifest": "validation", "locked": {}}
+    else:
+        cells = [runs.cell(p, env, {"cost": "l2", "epoch": 1}, 1, end)]
+    data["evaluate"]["curve_epochs"] = []
+    some = {"plan_seeds": p.evaluate.plan_seeds[:1], "pairs": end}
+    return parse(CeilingSlice, data | {"cells": [cell | some for cell in cells], "first": first}, f"params for {env}")
+
+
+def ladder_slice(p: Params, env: str) -> LadderSlice:
+    """The protocol with the predictor of LeWM's recipe, which learns true states in diagnose.ladder.steps steps."""
+    train, model, _ = runs.recipe_of(p, env, "lewm")
+    ladder, pairs = p.diagnose.ladder, p.evaluate.designs["main"].pairs
+    steps = {"steps_per_epoch": ladder.steps, "epochs": 1, "batch": ladder.batch, "siblings": 1, "step_factor": 1.0}
+    data = evaluate_slice(p, env, TRUE_STATE, 0).model_dump(mode="json")
+    data["evaluate"]["curve_epochs"] = []
+    data |= {"cells": [runs.cell(p, env, {"cost": "l2", "epoch": 1, "history": 1}, 1, pairs)]}
+    data |= {"model": model, "train": train.model_dump(mode="json") | steps}
+    return parse(LadderSlice, data, f"params for {env}")
 
 
 def judge_slice(p: Params) -> Judge:

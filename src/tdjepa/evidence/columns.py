@@ -1,9 +1,9 @@
 """Columns of rows that statistics and tables share."""
 
-from tdjepa.config.names import FLOORS, MAIN, SIMULATOR
+from tdjepa.config.names import FLOORS, MAIN, SIMULATOR, TRUE_STATE
 
-# Methods without a training: train_seed 0, epoch 0, cost "none"; only the simulator has a solver.
-UNTRAINED = (*FLOORS, SIMULATOR)
+# Methods without a training: train_seed 0, epoch 0, cost "none"; only the ceilings have a solver.
+UNTRAINED = (*FLOORS, TRUE_STATE, SIMULATOR)
 # Columns that tell the cells of designs and sweeps apart, with what stands for them where rows do not say:
 PLANNER = {
     "design": MAIN,

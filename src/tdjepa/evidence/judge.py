@@ -12,7 +12,7 @@ import pandas as pd
 from tdjepa.base.artefacts import write_text
 from tdjepa.config.names import MAIN
 from tdjepa.config.records.evidence import Judge
-from tdjepa.evidence import alignment, contact, guard, intervals, paired, summary
+from tdjepa.evidence import alignment, contact, guard, intervals, moves, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.summary import Cell
 
@@ -67,6 +67,7 @@ def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = Non
         "comparisons": _comparisons(cells, pool, settings),
         "phases": contact.phases(frame),
         "geometry": contact.geometry(frame),
+        "moves": moves.moves(frame),
         "median_start_distance": contact.median_distance(frame),
         "ranks": [] if pairs is None else alignment.spearman(pairs).to_dict("records"),
     }

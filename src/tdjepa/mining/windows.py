@@ -30,6 +30,19 @@ def nine_tenths(first: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.permutation(first)[: round(0.9 * len(first))])
 
 
+def families(episode: np.ndarray, siblings: int, rng: np.random.Generator) -> np.ndarray:
+    """One shuffled pass over the windows in which `siblings` of one episode stand side by side; those that are left over
+    when an episode is shared out wait for another pass. episode (windows,) -> window numbers (at most windows,)"""
+    order = rng.permutation(len(episode))
+    if siblings == 1:
+        return order
+    order = order[np.argsort(episode[order], kind="stable")]  # an episode's windows side by side, shuffled
+    _, first, count = np.unique(episode[order], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(first, count)
+    whole = order[place < np.repeat(count // siblings * siblings, count)]
+    return rng.permutation(whole.reshape(-1, siblings)).reshape(-1)
+
+
 def gather(pixels: np.ndarray, action: np.ndarray, first: np.ndarray, window: int, frameskip: int):
     """Frames and action blocks of the windows that begin at these rows.
     -> frames (B, T, H, W, 3) uint8, actions (B, T-1, frameskip * A)"""

@@ -41,6 +41,7 @@ class Batch:
     epoch: int
     autocast: AbstractContextManager = NO_AUTOCAST  # around everything that the predictor does
     actions: torch.Tensor | None = None  # (B, T-1, A) z-scored blocks
+    siblings: int = 1  # windows of one episode, side by side
     _rolled: torch.Tensor | None = field(default=None, init=False)
 
     @property
@@ -80,7 +81,7 @@ def open_loop(b: Batch, t: records.OpenLoop):
 
 def temporal_distance(b: Batch, t: records.Temporal):
     rng, margin = b.rng("pairs"), t.margin * (b.method.window - 1)
-    other = temporal.strangers(len(b.z), rng)
+    other = temporal.strangers(len(b.z), rng, b.siblings)
     if t.pairs == "all":
         positive, negative = temporal.all_pairs(b.model.head, b.z, other, margin)
     else:
@@ -90,7 +91,7 @@ def temporal_distance(b: Batch, t: records.Temporal):
 
 
 def pair_reachability(b: Batch, t: records.PairReachability):
-    drawn = reachability.drawn_pairs(len(b.z), b.method.window, t.horizon, b.rng("reachability"))
+    drawn = reachability.drawn_pairs(len(b.z), b.method.window, t.horizon, b.rng("reachability"), b.siblings)
     return reachability.pairs(b.model.head, b.z, *drawn, t.horizon)
 
 
@@ -98,7 +99,8 @@ def budget_reachability(b: Batch, t: records.BudgetReachability):
     rng, steps, ahead = b.rng("reachability"), t.horizon, b.method.terms.open_loop
     if ahead:  # its authors use the predictions of the open-loop term, and no further ones
         steps = min(steps, prediction.draw_horizon(ahead.horizon, ahead.curriculum, b.epoch, b.rng("horizon")))
-    z, others = b.z[:, b.history - 1 : b.history + t.horizon], [temporal.strangers(len(b.z), rng) for _ in range(4)]
+    z = b.z[:, b.history - 1 : b.history + t.horizon]
+    others = [temporal.strangers(len(b.z), rng, b.siblings) for _ in range(4)]
     weights = (t.predicted, t.predicted_hard, t.terminal, t.terminal_predicted)
     return reachability.budgets(b.model.head, z, b.rollout(steps)[0], others, *weights)
 
@@ -158,14 +160,22 @@ TERMS = {
 
 
 def objective(
-    model: WorldModel, method: Method, frames, blocks, seed: int, step: int, epoch: int, autocast=NO_AUTOCAST
+    model: WorldModel,
+    method: Method,
+    frames,
+    blocks,
+    seed: int,
+    step: int,
+    epoch: int,
+    autocast=NO_AUTOCAST,
+    siblings: int = 1,
 ):
     """One batch of windows. frames (B, T, H, W, 3) uint8, blocks (B, T-1, block) raw actions; epochs count from 1.
     -> loss, {term: its unweighted value}, z (B, T, D)"""
     done = model.standardise(blocks)
     with autocast:
         z, c = model.encode(frames), model.action_encoder(done)
-    batch = Batch(model, method, z, c, seed, step, epoch, autocast, done)
+    batch = Batch(model, method, z, c, seed, step, epoch, autocast, done, siblings)
     terms = {name: term for name, term in method.terms if term is not None}
     parts = {name: TERMS[name](batch, term) for name, term in terms.items()}
     loss = sum(terms[name].weight * value for name, value in parts.items())

@@ -35,11 +35,11 @@ def pairs(head, z, near, far, other, horizon: int):
     return loss
 
 
-def drawn_pairs(batch: int, window: int, horizon: int, rng: np.random.Generator):
+def drawn_pairs(batch: int, window: int, horizon: int, rng: np.random.Generator, siblings: int = 1):
     """The arguments near, far and other of `pairs` for one batch."""
     near = draw_pairs(batch, window, rng)
     far = draw_far_pairs(batch, window, horizon, rng) if window - 1 > horizon else None
-    return near, far, strangers(batch, rng)
+    return near, far, strangers(batch, rng, siblings)
 
 
 def within(horizon: int):

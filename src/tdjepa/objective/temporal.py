@@ -21,12 +21,16 @@ def pair_weights(window: int) -> np.ndarray:
     return weights / (window - 1) ** 2
 
 
-def strangers(batch: int, rng: np.random.Generator) -> np.ndarray:
-    """For each window, another one to borrow a goal from: a permutation whose fixed points are moved on by one. (B,)"""
-    other = rng.permutation(batch)
-    fixed = other == np.arange(batch)
-    other[fixed] = (other[fixed] + 1) % batch
-    return other
+def strangers(batch: int, rng: np.random.Generator, siblings: int = 1) -> np.ndarray:
+    """For each window, another one to borrow a goal from: a permutation whose fixed points are moved on by one. (B,)
+
+    Where so many `siblings` of one episode stand side by side in the batch, whole families are permuted.
+    """
+    families = batch // siblings
+    other = rng.permutation(families)
+    fixed = other == np.arange(families)
+    other[fixed] = (other[fixed] + 1) % families
+    return (other[:, None] * siblings + np.arange(siblings)).reshape(-1)
 
 
 def one_pair(head, z, i, j, other, margin: float):

@@ -1,11 +1,12 @@
 """Tables of the diagnostics: what a cost ranks by, where planning fails, what two planners solve, what latents know."""
 
 from tdjepa.config import runs
+from tdjepa.config.names import TRUE_STATE
 from tdjepa.evidence import published
 from tdjepa.evidence.columns import SPLITS
 from tdjepa.report.captions import captioned
 from tdjepa.report.inputs import Inputs, mean
-from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, cost_text, method_label, methods
+from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, cost_text, main_methods, method_label, methods
 from tdjepa.report.phrases import mean_std, number, partial, rank_text
 from tdjepa.report.table import RULE, Table, Traced
 
@@ -71,6 +72,23 @@ def geometry(inputs: Inputs) -> Table:
     return captioned(inputs, "geometry", head, body, **values)
 
 
+def failures(inputs: Inputs) -> Table:
+    """Success by how far the object must move and by the demonstrator of the pair's episode."""
+    p, found = inputs.params, {}
+    for entry in inputs.stats["moves"]:
+        found.setdefault((entry["env"], entry["pairs"]), {})[entry["method"], entry["cost"]] = entry
+    shown = [TRUE_STATE, *main_methods(p)]
+    body = []
+    for (env, pairs), cells in sorted(found.items(), key=lambda item: list(ENVS).index(item[0][0])):
+        planned = [cells.get((m, "none" if m == TRUE_STATE else runs.planned_cost(p, env, m))) for m in shown]
+        counted = next((str(cell["n_pairs"]) for cell in planned[::-1] if cell), "–")
+        texts = ["–" if cell is None else number(cell["mean"], inputs.digits) for cell in planned]
+        body.append([ENVS[env], pairs, counted, *texts])
+    body = body or [[ENVS[env], NOT_RUN, "–", *["–"] * len(shown)] for env in ("push_t", "cube")]
+    head = ["Environment", "Object must move; episodes", "Pairs", *(method_label(p, m) for m in shown)]
+    return captioned(inputs, "failures", head, body, left=2)
+
+
 def _traced(text: str, *cells: dict | None) -> str:
     """The text, standing for the cells whose rows it was counted in."""
     return text if None in cells else Traced(text, *(cell["id"] for cell in cells))
@@ -117,21 +135,28 @@ def probe(inputs: Inputs) -> Table:
     for env in ENVS:
         of_env = [found for found in inputs.probes if found["env"] == env]
         if not of_env:
-            body += [[ENVS[env], NOT_RUN, *["–"] * 4], RULE]
+            body += [[ENVS[env], NOT_RUN, *["–"] * 6], RULE]
             continue
         first = of_env[0]["quantities"]
         where = f"{ENVS[env]}: {', '.join(q['quantity'] + ' ' + q['unit'] for q in first)}"
         always, last = _errors(of_env, lambda q: q["mean"]), len(first[0]["ahead"]) - 1
-        still = [_errors(of_env, lambda q, k=k: q["still"][k]) for k in (0, last)]
-        body += [[where, "Always the mean", *[always] * 4], [where, "Nothing moves", "–", "–", *still]]
+        body += [[where, "Always the mean", *[always] * 4, "–", "–"]]
+        body += [[where, "Nothing moves", "–", "–", *_along(of_env, "still", last)]]
         for m in [m for m in methods(p) if any(found["method"] == m for found in of_env)]:
             trained = [found for found in of_env if found["method"] == m]
             seen = [_errors(trained, lambda q, kind=kind: q[kind]) for kind in ("linear", "kernel")]
-            ahead = [_errors(trained, lambda q, k=k: q["ahead"][k]) for k in (0, last)]
-            body.append([where, method_label(p, m), *seen, *ahead])
+            body.append([where, method_label(p, m), *seen, *_along(trained, "ahead", last)])
         body.append(RULE)
     head = ["Quantities", "Method", "Seen, linear", "Seen, kernel", "1 imagined step", f"{horizon} imagined steps"]
-    return captioned(inputs, "probe", head, body, left=2)
+    return captioned(inputs, "probe", [*head, f"{horizon}, white", f"{horizon}, coloured"], body, left=2)
+
+
+def _along(trained: list[dict], what: str, last: int) -> list[str]:
+    """Errors after the first and the last imagined step along logged actions, and after the last along drawn ones."""
+    logged = [_errors(trained, lambda q, k=k: q[what][k]) for k in (0, last)]
+    known = [found for found in trained if all("white" in q for q in found["quantities"])]
+    kinds = ("white", "coloured")
+    return logged + [_errors(known, lambda q, kind=kind: q[kind][what][last]) if known else "–" for kind in kinds]
 
 
 def _errors(trained: list[dict], pick) -> str:

@@ -82,7 +82,7 @@ def files(p: Params) -> dict:
         return [file for job in runs.jobs(p, jobs) if (file := Path(path(kind, p.scale, **job))).exists()]
 
     cards = [Path(card(path("episodes", p.scale, **job))) for job in runs.jobs(p, "envs")]
-    floors = [*there("floors", "envs"), *there("ceiling", "envs")]
+    floors = [*there("floors", "envs"), *there("ladder", "ladders"), *there("ceiling", "ceilings")]
     return {
         "stats": Path(path("evidence/stats.json", place(p))),
         "claims": Path(path("evidence/claims.json", place(p))),

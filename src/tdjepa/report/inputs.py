@@ -26,7 +26,15 @@ KEYS = {
     "aliasing": [*TRAINING, "patch", "shift_px", "change", "ratio_one_patch"],
     "probes": [*TRAINING, "epoch", "frames", "quantities"],
 }
-EMPTY = {"cells": [], "comparisons": [], "phases": [], "geometry": [], "ranks": [], "median_start_distance": None}
+EMPTY = {
+    "cells": [],
+    "comparisons": [],
+    "phases": [],
+    "geometry": [],
+    "moves": [],
+    "ranks": [],
+    "median_start_distance": None,
+}
 
 
 @dataclass(frozen=True)

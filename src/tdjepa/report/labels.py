@@ -1,6 +1,6 @@
 """Names for people, in plain text (a table writer turns the few symbols into LaTeX)."""
 
-from tdjepa.config.names import LEAKY, SIMULATOR
+from tdjepa.config.names import LEAKY, SIMULATOR, TRUE_STATE
 from tdjepa.config.params import Params
 from tdjepa.evidence import published
 
@@ -10,7 +10,7 @@ COSTS = {"d_psi": "d_ψ", "l2": "ℓ₂", "blend": "blend"}  # of the cost matri
 ALL_COSTS = {**COSTS, "hard_gate": "hard gate", "soft_gate": "soft gate", "rc_aux": "RC-aux's", "policy": "none"}
 SOLVERS = {"cem": "CEM", "icem": "iCEM", "mppi": "MPPI", "gradient": "gradient descent", "policy": "policy"}
 UNTRAINED = {"random": "Random actions", "zero": "Zero action", "replay": "Replay of the log"}
-UNTRAINED |= {SIMULATOR: "True simulator as model"}
+UNTRAINED |= {TRUE_STATE: "True state as latent", SIMULATOR: "True simulator as model"}
 
 
 def method_label(params: Params, method: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tdjepa.config import runs
-from tdjepa.config.names import MAIN, SIMULATOR
+from tdjepa.config.names import MAIN, SIMULATOR, TRUE_STATE
 from tdjepa.config.params import Params
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import NOT_RUN
@@ -66,7 +66,7 @@ def partial(params: Params, cell: dict) -> bool:
     """Whether the cell has fewer rows than the parameters plan, so that a half-finished run is seen as such."""
     if cell.get("n_missing"):
         return True
-    if cell.get("setting", MAIN) != MAIN or cell["method"] == SIMULATOR:
+    if cell.get("setting", MAIN) != MAIN or cell["method"] in (SIMULATOR, TRUE_STATE):
         return False  # a sweep says itself how many seeds it takes, the simulator's label how many pairs
     design = params.evaluate.designs[cell.get("design", MAIN)]
     planned = {"n_plan_seeds": design.plan_seeds, "n_episodes": design.pairs}

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from tdjepa.config import runs
 from tdjepa.config.params import Params
+from tdjepa.config.records.model import Train
 from tdjepa.config.slices import TrainSlice, train_slice
 from tdjepa.evidence import published
 from tdjepa.report.labels import ENVS, NOT_RUN, method_label
@@ -64,16 +65,22 @@ def steps(p: Params, method: str) -> str:
 
 
 def step_factor(p: Params) -> str:
-    """Whether LeWM's steps, which cost less, are more than TD-JEPA's."""
-    if not {"tdjepa", "lewm"} <= set(p.methods):
+    """Whether all methods take as many optimiser steps as TD-JEPA, and which take more."""
+    if "tdjepa" not in p.methods:
         return NOT_RUN
-    factors = {}
-    for env in p.envs:
-        a, b = (runs.recipe_of(p, env, m)[0] for m in ("lewm", "tdjepa"))
-        factors[env] = plain(a.step_factor / b.step_factor) if a.steps_per_epoch and b.steps_per_epoch else "1"
-    if set(factors.values()) == {"1"}:
-        return "LeWM takes as many epochs as TD-JEPA, although its steps are cheaper"
-    return f"LeWM, whose steps are cheaper, takes {by_env(factors)} times as many as TD-JEPA, for equal CPU time"
+    unequal = []
+    for m in p.methods_run:
+        envs = [env for env in p.envs if m in runs.methods_in(p, env)]
+        found = {env: [runs.recipe_of(p, env, name)[0] for name in (m, "tdjepa")] for env in envs}
+        factors = {env: plain(_steps(ours) / _steps(theirs)) for env, (ours, theirs) in found.items()}
+        if set(factors.values()) - {"1"}:
+            unequal.append(f"; {method_label(p, m)}: {by_env(factors)} times as many")
+    return "Every method takes as many optimiser steps as TD-JEPA" + "".join(unequal)
+
+
+def _steps(train: Train) -> float:
+    """Optimiser steps of an epoch; those of one pass over the windows count as one."""
+    return (train.steps_per_epoch or 1) * train.step_factor
 
 
 def temporal_pairs(trained: Mapping[Where, TrainSlice]) -> str:

@@ -19,7 +19,7 @@ COST_LOOK = {"d_psi": (BLUE, "", "o"), "l2": (ORANGE, "///", "s"), "blend": (GRE
 # Colours of unequal brightness, and another mark and dash each: told apart in grey, too.
 METHOD_LOOK = {"tdjepa": (BLUE, "o", "-"), "lewm": (ORANGE, "s", "--"), "rc_aux_tdj": (GREEN, "^", "-.")}
 METHOD_LOOK |= {"rc_aux": ("#CC79A7", "v", (0, (5, 1))), "lewm_original": ("#E69F00", "P", (0, (1, 1)))}
-METHOD_LOOK |= {"lewm_matched": ("#56B4E9", "X", (0, (3, 1, 1, 1)))}
+METHOD_LOOK |= {"lewm_compute": ("#56B4E9", "X", (0, (3, 1, 1, 1)))}
 ENV_LOOK = {"two_room": (BLUE, "o", "-"), "reacher": ("#56B4E9", "s", "--")}
 ENV_LOOK |= {"push_t": (ORANGE, "^", "-."), "cube": ("black", "D", (0, (1, 1)))}
 

@@ -166,7 +166,8 @@ ALL = (
     *(diagnostic_tables.rank_split, diagnostic_tables.phases, diagnostic_tables.geometry),
     *(contact_gates, reacher_protocol, cost_matrix),
     *(extra_tables.floors, extra_tables.training_seeds, extra_tables.three_frames, extra_tables.split_leak),
-    *(diagnostic_tables.rank_epochs, diagnostic_tables.disagreement, diagnostic_tables.probe),
+    *(diagnostic_tables.rank_epochs, diagnostic_tables.disagreement, diagnostic_tables.failures),
+    diagnostic_tables.probe,
     *(extra_tables.data, extra_tables.claims),
 )
 

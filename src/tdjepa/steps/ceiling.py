@@ -17,7 +17,7 @@ from tdjepa.base.progress import progress
 from tdjepa.base.source_files import code_version
 from tdjepa.base.streams import torch_stream
 from tdjepa.config.records.planning import Cell
-from tdjepa.config.slices import EvaluateSlice
+from tdjepa.config.slices import CeilingSlice
 from tdjepa.envs.base import Env, make
 from tdjepa.mining.split import read as read_split
 from tdjepa.planning import mpc
@@ -87,23 +87,26 @@ class SimulatorPlanner:
         return reached[self.frameskip - 1 :: self.frameskip]
 
 
-def run(cfg: EvaluateSlice, episodes: Path, split: Path, manifest: Path, out: Path) -> pd.DataFrame:
-    """Plan the first pairs of the locked manifest with the simulator and write the rows into `out`."""
-    (cell,) = cfg.cells
-    if cell.solver == "gradient":
+def run(cfg: CeilingSlice, episodes: Path, split: Path, manifest: Path, out: Path) -> pd.DataFrame:
+    """Plan these pairs of the locked manifest with the simulator and write the rows into `out`."""
+    if any(cell.solver == "gradient" for cell in cfg.cells):
         raise UserError(f"evaluate.protocol.{cfg.env}.solver = 'gradient': a simulator has no gradient; take another")
-    locked, imagined = evaluation.Episodes(cfg, episodes, manifest), make(cfg.env)
-    train = np.asarray(read_split(split, locked.data.episodes)["train"])
-    moments, (plan_seed,), outcomes = locked.data.action_statistics(train), cell.plan_seeds, []
-    with progress(len(locked.entries), f"ceiling {cfg.env}", "episodes") as bar:
-        for k in range(len(locked.entries)):
-            *pair, key = (of_pairs[k : k + 1] for of_pairs in (locked.starts, locked.goals, locked.entries))
-            policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, key)
-            limits = (cfg.evaluate.budget, cfg.frameskip)
-            outcomes.append(mpc.run_episodes(locked.env, *pair, policy, *limits, to_the_end=False))
-            bar.update()
-    outcome = {name: np.concatenate([o[name] for o in outcomes]) for name in outcomes[0] if name != "plan_seconds"}
-    key = {"method": cfg.method_name, "train_seed": 0, "epoch": 0, "solver": cell.solver, "cost": "none", "w": cell.w}
-    table = evaluation.rows(cfg, locked, key | {"plan_seed": plan_seed}, outcome, "", cell)
-    table["code"] = code_version(__name__, cfg.env)[:16]
-    return evaluation.write(cfg, [table], {"episodes": episodes, "split": split, "manifest": manifest}, out)
+    locked = evaluation.Episodes(cfg, episodes, manifest, cfg.first)
+    imagined, count = make(cfg.env), len(locked.entries)
+    moments = locked.data.action_statistics(np.asarray(read_split(split, locked.data.episodes)["train"]))
+    tables, limits = [], (cfg.evaluate.budget, cfg.frameskip)
+    with progress(count * len(cfg.cells), f"ceiling {cfg.env}", "episodes") as bar:
+        for cell in cfg.cells:
+            (plan_seed,), outcomes = cell.plan_seeds, []
+            for k in range(count):
+                *pair, key = (of_pairs[k : k + 1] for of_pairs in (locked.starts, locked.goals, locked.entries))
+                policy = SimulatorPlanner(imagined, *pair, moments, cfg.frameskip, cell, plan_seed, key)
+                outcomes.append(mpc.run_episodes(locked.env, *pair, policy, *limits, to_the_end=False))
+                bar.update()
+            outcome = {
+                name: np.concatenate([o[name] for o in outcomes]) for name in outcomes[0] if name != "plan_seconds"
+            }
+            key = {"method": cfg.method_name, "train_seed": 0, "epoch": 0, "solver": cell.solver, "cost": "none"}
+            table = evaluation.rows(cfg, locked, key | {"w": cell.w, "plan_seed": plan_seed}, outcome, "", cell)
+            tables.append(table.assign(code=code_version(__name__, cfg.env)[:16]))
+    return evaluation.write(cfg, tables, {"episodes": episodes, "split": split, "manifest": manifest}, out)

@@ -29,12 +29,14 @@ from tdjepa.mining import manifest
 from tdjepa.planning import mpc
 from tdjepa.planning.costs import in_contact
 
+OBJECTS = ("block (px)", "cube (cm)")  # what an environment may demand to be moved
+
 
 class Episodes:
     """The starts and goals of the manifest's entries, states and frames, read from the data, and the environment where they are
     played."""
 
-    def __init__(self, cfg: EvaluateSlice, episodes: Path, manifest_file: Path):
+    def __init__(self, cfg: EvaluateSlice, episodes: Path, manifest_file: Path, begin: int = 0):
         self.cfg, self.data, ev = cfg, Store(episodes), cfg.evaluate
         locked = manifest.read(manifest_file, cfg.env, self.data.length, cfg.goal_offset, sha256_of_input(episodes))
         self.sha256, count = locked["sha256_of_lines"], len(locked["entries"])
@@ -49,7 +51,7 @@ class Episodes:
             found = f"sha256_of_lines is {self.sha256[:12]}…, but evaluate.locked.{cfg.env} is {wanted[:12]}…"
             advice = "evaluate on the locked manifest, or change the lock if the data was meant to change"
             raise UserError(f"{manifest_file}: {found}; {advice}")
-        self.entries = locked["entries"][:pairs]
+        self.entries = locked["entries"][begin:pairs]
         self.env = make(cfg.env)
         if ev.renderer == "library":
             library.draws(self.env)
@@ -217,6 +219,9 @@ def rows(
         columns |= {"touched": touched, "contact": in_contact(least, touched, cfg.evaluate.costs)}
     if "end" in outcome:  # stricter readings of success; the protocol's is "at any step, within the tolerance"
         columns |= {"success_half": outcome["closest"] < 0.5, "success_end": outcome["end"] < 1}
+    demands = locked.env.demands(locked.starts[: len(pairs)], locked.goals[: len(pairs)])
+    for name in set(OBJECTS) & set(demands):
+        columns["to_move"] = np.round(demands[name], 3)
     locked.env.restore(outcome["final"])
     # of the last states to their goals, in tolerances of the task: below 1 is at the goal
     columns["final_distance"] = locked.env.distance(locked.goals[: len(pairs)]).astype(np.float64).round(4)
@@ -234,12 +239,12 @@ def planner_hash(cell: Cell) -> str:
     return hash_of({**cell.model_dump(mode="json"), "design": None, "plan_seeds": None, "pairs": None})[:16]
 
 
-def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path], out: Path) -> pd.DataFrame:
+def write(cfg: EvaluateSlice, tables: list[pd.DataFrame], inputs: dict[str, Path], out: Path, **more) -> pd.DataFrame:
     table = pd.concat(tables, ignore_index=True)
     write_parquet(out, table)
     facts = {"rows": len(table), "success_criterion": criterion(cfg.env)}
     facts |= {name: table[name].iloc[0] for name in ("manifest", "code")}
-    write_card(out, "evaluate", cfg.model_dump(mode="json"), inputs, **facts)
+    write_card(out, "evaluate", cfg.model_dump(mode="json"), inputs, **facts, **more)
     return table
 
 

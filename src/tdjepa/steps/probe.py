@@ -2,7 +2,8 @@
 
 Perception: ridge regression from z to the physical quantities of the state, on the latent itself (linear) and also with a
 Gaussian kernel of it, which finds what is there but bent. Prediction: the kernel's map applied to latents that are rolled out
-open loop along logged actions, as the planner does, so that errors have the units of the success criterion.
+open loop, as the planner does, so that errors have the units of the success criterion: along logged actions, and along white
+and coloured ones as a planner draws them, which nobody demonstrated.
 A model cannot plan to what it does not see, but a good probe does not promise good plans.
 """
 
@@ -18,14 +19,18 @@ from tdjepa.base.errors import UserError
 from tdjepa.base.streams import stream
 from tdjepa.config.slices import ProbeSlice
 from tdjepa.data.store import Store
+from tdjepa.envs.base import make
 from tdjepa.mining.split import read as read_split
 from tdjepa.model.checkpoint import load, of
 from tdjepa.model.world_model import WorldModel, encode_in_parts
+from tdjepa.steps import candidates
 
 RIDGE = 1e-3  # relative to the mean variance of a latent: only there to keep the normal equations solvable
 KERNEL_RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # relative to the kernel's diagonal; a fifth of the fitted frames chooses
 CENTRES = 1600  # training frames that the kernel compares with, at most
 CHUNK = 128  # frames in the model at a time
+
+KINDS = ("white", "coloured")
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -99,26 +104,35 @@ def imagine(model: WorldModel, z: torch.Tensor, blocks: np.ndarray) -> torch.Ten
     return torch.cat([model.rollout(start, model.action_encoder(actions)) for start, actions in parts])
 
 
-def probe(model: WorldModel, data: Store, quantities, train, test, frameskip: int, horizon: int, rng, n: int):
+def probe(
+    model: WorldModel, data: Store, quantities, train, test, frameskip: int, horizon: int, rng, n: int, drawn=None
+):
     """Errors on n held-out frames of probes that were fitted on 2 n frames of training episodes. -> records, by quantity
 
     mean: the error of always saying the mean; linear, kernel: read from the frame's latent; ahead: read (by the kernel) from
-    the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved.
+    the latent imagined 1..horizon model steps ahead; still: error of the true state if nothing moved. `drawn` gives other
+    actions than logged ones from some states and where they lead (candidates.py); ahead and still of each kind are beside.
     """
     span = horizon * frameskip
     fitted, tested = draw(data, train, 2 * n, 0, rng), draw(data, test, n, span, rng)
     z_fit, z = (encode_in_parts(model, data.pixels[rows], CHUNK) for rows in (fitted, tested))
     blocks = data.action[tested[:, None] + np.arange(span)].reshape(n, horizon, -1)
-    z_fit, z, z_hat = (latents.double().numpy() for latents in (z_fit, z, imagine(model, z, blocks)))
+    ways = {"": (imagine(model, z, blocks), [data.state[tested + k * frameskip] for k in range(1, horizon + 1)])}
+    for kind, (actions, states) in (drawn(data.state[tested]) if drawn else {}).items():
+        ways[kind] = imagine(model, z[: len(actions)], actions), states
+    z_fit, z = (latents.double().numpy() for latents in (z_fit, z))
     out = []
     for (name, unit), quantity in quantities.items():
-        now, *later = (quantity(data.state[tested + k * frameskip]) for k in range(horizon + 1))
-        known = quantity(data.state[fitted])
+        now, known = quantity(data.state[tested]), quantity(data.state[fitted])
         line, bent = fit(z_fit, known), fit_kernel(z_fit, known)
         record = {"quantity": name, "unit": unit, "mean": error(now.mean(0), now)}
         record |= {"linear": error(line(z), now), "kernel": error(bent(z), now)}
-        record["ahead"] = [error(bent(z_hat[:, k]), true) for k, true in enumerate(later)]
-        out.append(record | {"still": [error(now, true) for true in later]})
+        for kind, (z_hat, states) in ways.items():
+            later, z_hat = [quantity(after) for after in states], z_hat.double().numpy()
+            errors = {"ahead": [error(bent(z_hat[:, k]), true) for k, true in enumerate(later)]}
+            errors["still"] = [error(now[: len(true)], true) for true in later]
+            record |= {kind: errors} if kind else errors
+        out.append(record)
     return out
 
 
@@ -128,7 +142,16 @@ def run(cfg: ProbeSlice, episodes: Path, split: Path, checkpoint: Path, out: Pat
     model, _ = load(checkpoint, of(cfg, cfg.last_epoch))
     parts = {name: np.asarray(part) for name, part in read_split(split, data.episodes).items()}
     where = (QUANTITIES[cfg.env], parts["train"], parts["test"], cfg.frameskip, cfg.horizon)
-    found = probe(model, data, *where, stream(cfg.seed, "probe"), cfg.frames)
+    moments = data.action_statistics(parts["train"])
+    how = (moments, cfg.frameskip, cfg.horizon, cfg.colour, cfg.seed)
+    found = probe(
+        model,
+        data,
+        *where,
+        stream(cfg.seed, "probe"),
+        cfg.frames,
+        lambda states: candidates.drawn(make(cfg.env), states[: cfg.candidates], *how),
+    )
     who = {"env": cfg.env, "method": cfg.method_name, "train_seed": cfg.seed, "epoch": cfg.last_epoch}
     made = {"frames": cfg.frames, "checkpoint": sha256_of_input(checkpoint)}
     # five significant digits: further ones depend on the machine
@@ -136,6 +159,9 @@ def run(cfg: ProbeSlice, episodes: Path, split: Path, checkpoint: Path, out: Pat
     write_json(out, {**who, **made, "quantities": rounded})
     return {
         f"{r['quantity']} ({r['unit']})": f"always the mean {r['mean']:.3g}, linear {r['linear']:.3g}, "
-        f"kernel {r['kernel']:.3g}, imagined {r['ahead'][0]:.3g} after 1 step, {r['ahead'][-1]:.3g} after {cfg.horizon}"
+        f"kernel {r['kernel']:.3g}, imagined {r['ahead'][0]:.3g} after 1 step, {r['ahead'][-1]:.3g} after {cfg.horizon}, "
+        + ", ".join(
+            f"{r[kind]['ahead'][-1]:.3g} along {kind} actions (still {r[kind]['still'][-1]:.3g})" for kind in KINDS
+        )
         for r in found
     } | {"file": out}

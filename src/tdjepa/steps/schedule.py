@@ -15,18 +15,18 @@ from tdjepa.config.records.model import Train
 
 
 def batches_per_step(train: Train) -> int:
-    """Batches whose gradients make one optimiser step (times the `passes` of a method)."""
+    """Batches whose gradients make one optimiser step."""
     return 1 if train.accumulation == "none" else train.accumulate
 
 
 def steps_per_epoch(train: Train, windows: int) -> int:
-    """Optimiser steps: those asked for, or every window once."""
-    return train.steps_per_epoch or windows // (train.batch * batches_per_step(train))
+    """Optimiser steps: those asked for, or every window once, times the step factor (which those asked for hold already)."""
+    return train.steps_per_epoch or round(windows // (train.batch * batches_per_step(train)) * train.step_factor)
 
 
-def divisor(train: Train, passes: int) -> int:
+def divisor(train: Train) -> int:
     """What the sum of the gradients of one step is divided by before it is clipped."""
-    return passes * (train.accumulate if train.accumulation == "mean" else 1)
+    return train.accumulate if train.accumulation == "mean" else 1
 
 
 def stretch(step: int, total: int, anew: int) -> tuple[int, int]:

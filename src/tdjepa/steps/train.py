@@ -21,7 +21,7 @@ from tdjepa.base.progress import progress
 from tdjepa.base.source_files import code_version
 from tdjepa.base.streams import seed_of, stream
 from tdjepa.base.transfer import buffers, on_device
-from tdjepa.config.records.model import Runtime
+from tdjepa.config.records.model import Runtime, Train
 from tdjepa.config.slices import TrainSlice
 from tdjepa.data.reader import window_stream
 from tdjepa.data.store import Store
@@ -30,6 +30,7 @@ from tdjepa.model import checkpoint
 from tdjepa.model.normalisation import set_normalisation
 from tdjepa.model.world_model import build
 from tdjepa.objective.methods import objective
+from tdjepa.steps.average import Average
 from tdjepa.steps.health import Readings, check_health, latent_health
 from tdjepa.steps.schedule import batches_per_step, divisor, learning_rate, steps_per_epoch, stretch
 
@@ -57,7 +58,7 @@ def run(
     per_epoch = steps_per_epoch(train, len(honest))  # a leaky training takes no step more
     if per_epoch == 0:
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
-    accumulate, share = batches_per_step(train) * cfg.method.passes, divisor(train, cfg.method.passes)
+    accumulate, share = batches_per_step(train), divisor(train)
     total, anew = train.epochs * per_epoch, (cfg.method.restart or 0) * per_epoch
     device = pick_device(train.device)
     autocast = pick_autocast(train.precision, device)
@@ -67,17 +68,22 @@ def run(
     inputs = {"episodes": episodes, "split": split_file, **checkpoint.freeze(model, cfg, backbone)}
     model.to(device).train(backbone is None)  # frozen latents are those of planning: no dropout, batch norm as it was
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(learned, train.lr, weight_decay=train.weight_decay, fused=True)
+    optimiser = adamw(learned, train)
+    average = Average(model, train.average) if train.average else None
+    # what a snapshot holds, and what is saved at the end of an epoch
+    whole = torch.nn.ModuleList([model, average.model]) if average else model
+    result = average.model if average else model
     hashes = {role: sha256_of_input(path) for role, path in inputs.items()}
     code = (code_version("tdjepa.steps.train"), torch.__version__, fingerprint())
     run_key = hash_of([cfg.model_dump(mode="json"), hashes, *code])
-    at = snapshot.restore(running, run_key, model, optimiser)
-    readings, clock, cpu = Readings(), time.perf_counter(), time.process_time()
+    at = snapshot.restore(running, run_key, whole, optimiser)
+    readings, clock, cpu = Readings(), time.perf_counter(), time.process_time() - at.cpu_seconds
+    episode = np.searchsorted(data.offset, first, "right") - 1  # of each window
     with progress(total, name, "steps", at.step) as bar, snapshot.Preemption() as stop:
         for epoch in range(at.step // per_epoch + 1, train.epochs + 1):
             if at.step == anew:
                 optimiser.state.clear()
-            order = batches(len(first), per_epoch * accumulate, train.batch, stream(cfg.seed, "order", epoch))
+            order = batches(episode, per_epoch * accumulate, train, stream(cfg.seed, "order", epoch))
             ahead = first[order[at.step % per_epoch * accumulate :]].reshape(-1)
             how = (train.batch, window, cfg.frameskip, runtime.reader_workers, runtime.memory_mb, buffers(device))
             with window_stream(data, ahead, *how) as reader:
@@ -90,29 +96,32 @@ def run(
                     for micro in range(accumulate):
                         frames, blocks = next(given)
                         draws = (cfg.seed, at.step * accumulate + micro, epoch)
-                        loss, terms, z = objective(model, cfg.method, frames, blocks, *draws, autocast)
+                        loss, terms, z = objective(model, cfg.method, frames, blocks, *draws, autocast, train.siblings)
                         (loss / share).backward()
                     norm = torch.nn.utils.clip_grad_norm_(learned, train.clip)
                     optimiser.step()
                     at.step += 1
+                    if average:
+                        average.follow(at.step)
                     readings.note(at.step, {"loss": loss, **terms, "grad_norm": norm, **latent_health(z)})
                     bar.update()
+                    at.cpu_seconds = time.process_time() - cpu
                     over = at.step == epoch * per_epoch
                     save = not over and (stop.asked or at.step % runtime.snapshot_every == 0)
                     if save or over or at.step % runtime.gather_every == 0:
                         last = gather(readings, at, per_epoch, cfg, name)
                         bar.set_postfix(loss=f"{last['loss']:.3f}", refresh=False)
                     if save:
-                        snapshot.save(running, run_key, model, optimiser, at)
+                        snapshot.save(running, run_key, whole, optimiser, at)
                         stop.obey(at.step)
             at.curve.append({"epoch": epoch, "step": at.step, "lr": optimiser.param_groups[0]["lr"], **at.sums})
             at.sums = {}
-            checkpoint.save(running / f"epoch_{epoch:02d}.safetensors", model, cfg, data.image_size, epoch, inputs)
+            checkpoint.save(running / f"epoch_{epoch:02d}.safetensors", result, cfg, data.image_size, epoch, inputs)
             write_curve(running / "curve.csv", at.curve)
-            snapshot.save(running, run_key, model, optimiser, at)
+            snapshot.save(running, run_key, whole, optimiser, at)
             stop.obey(at.step)
     snapshot.deliver(running, out)
-    seconds = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - cpu}
+    seconds = {"seconds": time.perf_counter() - clock, "cpu_seconds": at.cpu_seconds}
     return {**at.curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
 
 
@@ -126,11 +135,21 @@ def gather(readings: Readings, at: snapshot.Position, per_epoch: int, cfg: Train
     return values
 
 
-def batches(windows_: int, count: int, batch: int, rng: np.random.Generator) -> np.ndarray:
-    """`count` batches of window numbers: shuffled passes over all windows, one after the other; (count, batch)"""
-    passes = -(-count * batch // windows_)
-    order = np.concatenate([rng.permutation(windows_) for _ in range(passes)])
-    return order[: count * batch].reshape(count, batch)
+def adamw(parameters, train: Train) -> torch.optim.AdamW:
+    how = {"betas": train.betas, "weight_decay": train.weight_decay, "fused": True}
+    return torch.optim.AdamW(parameters, train.lr, **how)
+
+
+def batches(episode: np.ndarray, count: int, train: Train, rng: np.random.Generator) -> np.ndarray:
+    """`count` batches of window numbers: shuffled passes over all windows, one after the other. `episode` (windows,) says to
+    which one each belongs. -> (count, batch)"""
+    order = np.zeros(0, int)
+    while len(order) < count * train.batch:
+        more = windows.families(episode, train.siblings, rng)
+        if not len(more):
+            raise UserError(f"train.siblings = {train.siblings}: no training episode has so many windows")
+        order = np.concatenate([order, more])
+    return order[: count * train.batch].reshape(count, train.batch)
 
 
 def write_curve(path: Path, curve: list[dict]) -> None:

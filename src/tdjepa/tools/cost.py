@@ -112,7 +112,7 @@ def training_flop(p: Params, cfg: TrainSlice) -> float:
     taken = span(cfg.method.window, cfg.frameskip, train.window_ends)  # rows
     share = 0.9 if train.windows_from == "all_episodes" else p.mine.split.train
     steps = train.epochs * steps_per_epoch(train, int(share * (rows - data.episodes * (taken - 1))))
-    of_step = train.batch * batches_per_step(train) * cfg.method.passes  # windows
+    of_step = train.batch * batches_per_step(train)  # windows
     return steps * of_step * flop_of_a_window(cfg, data.image_size)
 
 

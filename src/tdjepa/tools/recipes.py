@@ -62,8 +62,12 @@ def cpu_minutes(p: Params, env: str, method: str) -> dict[int, float]:
 
 
 def cpu_seconds(scale: str, env: str, method: str, seed: int) -> float | None:
-    """What a training said at its end; None if there is no such word."""
-    log = Path(path(f"log/train_{env}_{method}_{seed}.log", scale))
+    """What a training of the run said at its end."""
+    return said_seconds(Path(path(f"log/train_{env}_{method}_{seed}.log", scale)))
+
+
+def said_seconds(log: Path) -> float | None:
+    """CPU seconds, as the log of a training says at its end; None if there is no such word."""
     said = re.findall(r"^ *cpu_seconds +([\d.e+]+)$", log.read_text(errors="replace"), re.M) if log.exists() else []
     return float(said[-1]) if said else None
 
@@ -83,7 +87,20 @@ def table(found: Inputs, curves: dict[tuple[str, str], Points]) -> Table:
             body.append([ENVS[env], f"{method_label(p, m)}, {cost_text(p, cost)}", *shown, last])
         body.append(RULE)
     head = ["Environment", "Method", *(f"epoch {epoch}" for epoch in epochs), "all trainings"]
-    return Table("recipes", texts()["phrases"]["recipes"].format(p=p), head, body[:-1], left=2)
+    caption = texts()["phrases"]["recipes"].format(p=p) + equal_compute(p)
+    return Table("recipes", caption, head, body[:-1], left=2)
+
+
+def equal_compute(p: Params) -> str:
+    """Did lewm_compute get TD-JEPA's time? The declared factor of steps beside the ratio of CPU time that was measured."""
+    said = []
+    for env in p.envs:
+        ours, theirs = (cpu_minutes(p, env, m).get(p.train.epochs) for m in ("lewm_compute", "tdjepa"))
+        if ours and theirs:
+            factor = runs.recipe_of(p, env, "lewm_compute")[0].step_factor
+            said.append(f"{ENVS[env]} {ours / theirs:.2f} ({factor:g})")
+    label = f"CPU time of {method_label(p, 'lewm_compute')} over TD-JEPA's (and its steps over TD-JEPA's)"
+    return f" {label}: {', '.join(said)}." if said else ""
 
 
 def draw(p: Params, curves: dict[tuple[str, str], Points]):

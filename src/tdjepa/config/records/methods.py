@@ -199,7 +199,6 @@ class Method(Record):
         None,
         description="only the head is trained, on the frozen latents of this method's last epoch with the same seed",
     )
-    passes: Count = Field(1, description="windows per optimiser step, in multiples of train.batch * accumulate")
     restart: Count | None = Field(None, description="after this epoch optimiser and schedule start anew; absent: never")
     # "all" has the evaluated episodes too, to measure what that leak is worth
     trains_on: Literal["train", "all"] = Field("train", description="episodes of the training part, or all")

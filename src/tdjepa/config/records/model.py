@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tdjepa.config.records.base import BelowOne, Count, Device, Positive, Record, Several, Share, Weight, Whole
 
@@ -81,8 +81,9 @@ class Health(Record):
 class Train(Record):
     epochs: Annotated[int, Field(ge=1, le=10_000)]
     steps_per_epoch: Whole = Field(description="optimiser steps; 0 = every window once")
-    step_factor: Positive = Field(description="multiplies steps_per_epoch (not 0): equal CPU time for unequal steps")
+    step_factor: Positive = Field(description="multiplies the steps of an epoch: equal compute for unequal steps")
     batch: Several
+    siblings: Count = Field(description="windows of one episode that stand side by side in a batch; 1 = all shuffled")
     accumulate: Count = Field(description="batches per optimiser step")
     accumulation: Literal["mean", "sum_slow_schedule", "none"] = Field(
         description="what `accumulate` does: three readings of the published code, see docs/protocol.md"
@@ -95,12 +96,20 @@ class Train(Record):
     )
     lr: Positive
     final_lr: Share = Field(description="the cosine ends at this share of lr")
+    betas: tuple[BelowOne, BelowOne] = Field(description="of AdamW's two moments")
     weight_decay: Weight
+    average: BelowOne = Field(description="decay of a running average of the weights, which is what is saved; 0 = none")
     warmup: Share = Field(description="share of all steps with a linearly growing lr")
     clip: Positive
     health: Health
     precision: Literal["auto", "fp32", "bf16", "bf16_fp32_projectors"]
     device: Device
+
+    @model_validator(mode="after")
+    def families(self):
+        if self.batch % self.siblings or self.batch < 2 * self.siblings:
+            raise ValueError(f"siblings: {self.siblings} must divide batch: {self.batch}, at least twice over")
+        return self
 
 
 class Runtime(Record):

@@ -4,6 +4,7 @@ The page's script draws it when a number is clicked. At the published scale that
 success, and the steps as plain numbers, make less than a megabyte.
 """
 
+import re
 import shlex
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from tdjepa.base.artefacts import card_path, read_json, sha256
-from tdjepa.config.names import MAIN, SIMULATOR
+from tdjepa.config.names import MAIN, SIMULATOR, TRUE_STATE
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.columns import CELL
 from tdjepa.report.inputs import Inputs
@@ -82,16 +83,20 @@ def _file(path: Path) -> dict:
     return found | {
         **{"machine": card.get("machine"), "criterion": card.get("success_criterion"), "params": card.get("params")},
         "checkpoints": {name.removeprefix("epoch_"): value for name, value in epochs.items()},
-        "commands": commands(card.get("params") or {}, bool(epochs)),
+        "commands": commands(card.get("params") or {}, bool(epochs), Path(path).name),
     }
 
 
-def commands(params: dict, trained: bool) -> list[str]:
-    """What makes the rows again, from the model on."""
+def commands(params: dict, trained: bool, name: str = "") -> list[str]:
+    """What makes the rows of this file again, from the model on."""
     if not {"env", "method_name", "seed", "scale"} <= set(params):
         return []
+    of_env = ["--env", params["env"], "--scale", params["scale"]]
+    if params["method_name"] == TRUE_STATE:
+        return [shlex.join(["tdjepa", "ladder", *of_env])]
     if params["method_name"] == SIMULATOR:
-        return [shlex.join(["tdjepa", "ceiling", "--env", params["env"], "--scale", params["scale"]])]
+        parts = sorted(int(part) for part in re.findall(r"ceiling_(\d+)\.parquet$", name))
+        return [shlex.join(["tdjepa", "ceiling", *of_env, "--part", str(part)]) for part in parts]
     which = ["--env", params["env"], "--method", params["method_name"]]
     which += ["--seed", str(params["seed"])] if trained else []
     verbs = ("train", "evaluate") if trained else ("evaluate",)
