@@ -21,4 +21,11 @@ def schema() -> dict:
     full["properties"]["methods"]["patternProperties"] = {k: {"anyOf": [whole, heir]} for k, whole in named.items()}
     full["title"] = "params.yaml"
     full["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    return full
+    return without_defaults(full)
+
+
+def without_defaults(part):
+    """Snakemake writes the defaults of a schema into whatever it validates, and stumbles over a term that is left empty."""
+    if isinstance(part, dict):
+        return {key: without_defaults(value) for key, value in part.items() if key != "default"}
+    return [without_defaults(value) for value in part] if isinstance(part, list) else part
