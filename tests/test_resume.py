@@ -148,8 +148,8 @@ def test_snapshots_gatherings_and_readers_change_nothing(job, undisturbed, tmp_p
 def test_health_is_judged_over_all_steps_however_often_it_is_stopped(job, tmp_path, monkeypatch):
     check, seen = training.check_health, []
 
-    def checked(cfg, name, step, values, health):
-        check(cfg, name, step, values, health)
+    def checked(cfg, name, step, values, health, warm):
+        check(cfg, name, step, values, health, warm)
         seen.append((step, health["steps"]))
         if len(seen) in (7, 15):
             raise KeyboardInterrupt
@@ -255,6 +255,15 @@ def test_the_shipped_limits_stop_a_collapse_and_let_sigreg_pass(smoke, data, tmp
     last = train("saved")
     assert last["latent_std"] > 2 * p.train.health.min_std
     assert last["effective_rank"] > 1.2 * p.train.health.min_rank
+
+
+def test_latents_are_not_judged_before_the_warm_up_is_over(smoke):
+    cfg, values = train_slice(smoke, "two_room", "lewm", 1), {"loss": 1.0, "grad_norm": 1.0}
+    narrow, running = values | {"latent_std": 0.01, "effective_rank": 3.0}, {}
+    for step in range(1, 70):
+        health.check_health(cfg, "x", step, narrow, running, 70)
+    with pytest.raises(UserError, match="collapsed .* at step 70"):
+        health.check_health(cfg, "x", 70, narrow, running, 70)
 
 
 def test_gradients_that_stay_huge_stop_the_training(smoke, data, tmp_path):

@@ -34,10 +34,19 @@ def stretch(step: int, total: int, anew: int) -> tuple[int, int]:
     return (step, anew) if step < anew else (step - anew, total - anew)
 
 
+def counted(train: Train, total: int) -> int:
+    """The steps that a schedule is laid out over, if `total` are taken."""
+    return total * (train.accumulate if train.accumulation == "sum_slow_schedule" else 1)
+
+
+def warm_up(train: Train, total: int) -> int:
+    """Steps with a growing learning rate."""
+    return max(1, round(train.warmup * counted(train, total)))
+
+
 def learning_rate(train: Train, step: int, total: int) -> float:
     """Linear warm-up, then a cosine that ends with the schedule."""
-    total *= train.accumulate if train.accumulation == "sum_slow_schedule" else 1
-    warm = max(1, round(train.warmup * total))
+    warm, total = warm_up(train, total), counted(train, total)
     if step < warm:
         return train.lr * (step + 1) / warm
     share = (step - warm) / max(1, total - warm)

@@ -32,7 +32,7 @@ from tdjepa.model.world_model import build
 from tdjepa.objective.methods import objective
 from tdjepa.steps.average import Average
 from tdjepa.steps.health import Readings, check_health, latent_health
-from tdjepa.steps.schedule import batches_per_step, divisor, learning_rate, steps_per_epoch, stretch
+from tdjepa.steps.schedule import batches_per_step, divisor, learning_rate, steps_per_epoch, stretch, warm_up
 
 USUAL = Runtime()
 
@@ -60,6 +60,7 @@ def run(
         raise UserError(f"train.batch = {train.batch}: there are only {len(first)} windows; choose a smaller batch")
     accumulate, share = batches_per_step(train), divisor(train)
     total, anew = train.epochs * per_epoch, (cfg.method.restart or 0) * per_epoch
+    warm = warm_up(train, stretch(0, total, anew)[1])
     device = pick_device(train.device)
     autocast = pick_autocast(train.precision, device)
     model = build(cfg.model, cfg.method.head, data.image_size, cfg.frameskip * data.action.shape[1], cfg.seed)
@@ -109,7 +110,7 @@ def run(
                     over = at.step == epoch * per_epoch
                     save = not over and (stop.asked or at.step % runtime.snapshot_every == 0)
                     if save or over or at.step % runtime.gather_every == 0:
-                        last = gather(readings, at, per_epoch, cfg, name)
+                        last = gather(readings, at, per_epoch, cfg, name, warm)
                         bar.set_postfix(loss=f"{last['loss']:.3f}", refresh=False)
                     if save:
                         snapshot.save(running, run_key, whole, optimiser, at)
@@ -125,13 +126,15 @@ def run(
     return {**at.curve[-1], **seconds, "parameters": checkpoint.count(model)["all"], "windows": len(first)}
 
 
-def gather(readings: Readings, at: snapshot.Position, per_epoch: int, cfg: TrainSlice, name: str) -> dict[str, float]:
+def gather(
+    readings: Readings, at: snapshot.Position, per_epoch: int, cfg: TrainSlice, name: str, warm: int
+) -> dict[str, float]:
     """Add what the steps since the last time measured to the curve, and judge it, step by step: however many they are, the
     numbers are the same. -> the values of the last one"""
     for step, values in readings.take():
         for key, value in values.items():
             at.sums[key] = at.sums.get(key, 0.0) + value / per_epoch
-        check_health(cfg, name, step, values, at.health)
+        check_health(cfg, name, step, values, at.health, warm)
     return values
 
 
