@@ -8,7 +8,8 @@ import pytest
 from conftest import ROOT
 from tdjepa.cli import main
 from tdjepa.config.load import load
-from tdjepa.tools import doctor
+from tdjepa.config.part import choose
+from tdjepa.tools import cost, doctor
 from tdjepa.tools.doctor import MISSING, OK, PROBLEM
 
 
@@ -61,17 +62,38 @@ def test_what_is_missing_comes_with_what_to_install():
     assert doctor.on_path("browser", here("google-chrome")).state == OK
     assert "chromium" in doctor.on_path("browser", here()).advice
     assert doctor.on_path("SLURM", here("sbatch", "squeue")).found == "not on PATH: sacct"
-    assert doctor.on_path("GPU", here("nvidia-smi")).state == OK
     assert doctor.on_path("programs", here("git", "make")).found == "not on PATH: snakemake, dvc"
 
 
 def test_space_is_measured_against_the_scale():
-    desk, paper = (doctor.bytes_needed(load(ROOT / "params.yaml", scale)) for scale in ("desk", "paper"))
-    assert desk < 50e9 < paper
-    disks = doctor.disk(60_000_000_000, desk, "desk"), doctor.disk(60_000_000_000, paper, "paper")
+    desk, paper = (load(ROOT / "params.yaml", scale) for scale in ("desk", "paper"))
+    assert doctor.bytes_needed(desk) < 50e9 < doctor.bytes_needed(paper) < 250e9
+    disks = [doctor.disk(60_000_000_000, doctor.bytes_needed(p), p) for p in (desk, paper)]
     assert [disk.state for disk in disks] == [OK, PROBLEM]
+    assert "4 packed data sets of scale paper" in disks[1].found
+    assert doctor.bytes_needed(choose(paper, {"envs": "two_room"})) < doctor.bytes_needed(paper) / 4
     assert [doctor.memory(size * 1_000_000_000).state for size in (2, 16)] == [PROBLEM, OK]
     assert [doctor.cores(8, threads).state for threads in "18"] == [OK, MISSING]
+
+
+@pytest.mark.parametrize(
+    ("found", "needed", "states"),
+    [
+        ([], False, {"GPU": MISSING}),
+        ([], True, {"GPU": PROBLEM, "bf16": MISSING}),
+        ([("A100", 8.0), ("H100", 9.0)], True, {"GPU": OK, "bf16": OK}),
+        ([("V100", 7.0)], True, {"GPU": OK, "bf16": MISSING}),
+    ],
+)
+def test_a_gpu_is_a_must_where_the_scale_wants_one(found, needed, states):
+    assert {name: finding.state for name, finding in doctor.gpus(found, needed).items()} == states
+
+
+def test_time_is_that_of_the_gpus_that_are_there(smoke, monkeypatch):
+    monkeypatch.setattr(cost, "gpu_hours", lambda p: 240.0)
+    one, eight = doctor.time(smoke, 1), doctor.time(smoke, 8)
+    assert (one.state, eight.state) == (MISSING, OK)
+    assert "240 GPU-hours assumed (`tdjepa cost`), 10.0 days on 1 GPU" in one.found
 
 
 def test_it_says_everything_and_ends_with_one_when_there_is_a_problem(lock, capsys, monkeypatch):

@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 
 import pytest
-import yaml
+import yte
 
 from conftest import ROOT
+from tdjepa_workflow import site
 
 
 def committed(name: str) -> str:
@@ -50,19 +52,63 @@ def test_cluster_profiles_name_rules_that_exist():
     texts = [path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk")]
     rules = {name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE)}
     for name in ("slurm", "ci"):
-        profile = yaml.safe_load((ROOT / f"workflow/profiles/{name}/config.yaml").read_text())
+        profile = slurm_profile(name)
         for key in ("groups", "set-resources", "set-threads"):
             assert set(profile.get(key, {})) <= rules, (name, key)
         assert set(profile["group-components"]) <= set(profile["groups"].values())
 
 
+def slurm_profile(name: str = "slurm") -> dict:
+    """As Snakemake reads it."""
+    return yte.process_yaml((ROOT / f"workflow/profiles/{name}/config.yaml").read_text(), require_use_yte=True)
+
+
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        (None, {"cpu_partition": "cpu", "account": None}),
+        ("", {"cpu_partition": "cpu"}),
+        ("account: me\ngpu_model: a100\n", {"account": "me", "gpu_model": "a100", "gpu_partition": "gpu"}),
+        ("partition: long\n", "'partition' must be one of account, .*; did you mean 'gpu_partition'"),
+        ("- account\n", "words with their values are expected"),
+    ],
+)
+def test_a_cluster_has_settings_of_its_own(tmp_path, own, found):
+    shutil.copy(ROOT / "workflow/profiles/slurm/site.example.yaml", tmp_path)
+    if own is not None:
+        (tmp_path / "site.yaml").write_text(own)
+    if isinstance(found, str):
+        with pytest.raises(ValueError, match=found):
+            site.read(tmp_path)
+    else:
+        assert site.read(tmp_path).items() >= found.items()
+
+
+def test_the_settings_of_a_cluster_reach_its_profile(monkeypatch):
+    own = site.read() | {
+        "account": "me",
+        "gpu_partition": "fast",
+        "gpu_model": "a100",
+        "gpu_minutes": 600,
+        "qos": "low",
+    }
+    monkeypatch.setattr(site, "read", lambda: own)
+    profile = slurm_profile()
+    assert (profile["default-resources"]["slurm_account"], profile["slurm-qos"]) == ("me", "low")
+    train = profile["set-resources"]["train"]
+    assert [train[key] for key in ("slurm_partition", "gpu_model", "runtime")] == ["fast", "a100", "600 * attempt"]
+
+
 def test_the_cluster_profile_asks_for_what_the_jobs_need():
-    profile = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
+    profile = slurm_profile()
     usual, special = profile["default-resources"], profile["set-resources"]
     assert usual["slurm_partition"] == "cpu"
     on_gpu = {rule for rule, resources in special.items() if resources.get("slurm_partition") == "gpu"}
-    with_gpu = {rule for rule, resources in special.items() if "gres" in resources}
+    rules = (ROOT / "workflow/rules").glob("*.smk")
+    texts = [text for path in rules for text in path.read_text().split("\n\n\n")]
+    with_gpu = {text.split("rule ")[1].split(":")[0] for text in texts if "gpu=P.runtime.gpu" in text}
     assert on_gpu == with_gpu == {"train", "evaluate", "sweep"}
+    assert not any("gres" in resources for resources in special.values())  # the plugin refuses both
     sizes = [r[key] for r in (usual, *special.values()) for key in ("mem_mb", "runtime") if key in r]
     assert all(re.fullmatch(r"\d+ \* attempt", size) for size in sizes)  # more at the next attempt
     assert profile["retries"] > 0

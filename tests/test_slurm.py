@@ -155,6 +155,31 @@ def test_one_method_of_the_rehearsal(slurm, tools, folder):
     assert (clone.path / "results/rehearsal/paper.pdf").exists()
 
 
+def test_a_job_is_tried_again_by_the_coordinator_alone_and_with_more_memory(clone, slurm):
+    """`retries` of the profile does not count inside a submission too: three attempts, each a job of its own."""
+    said, before = clone.path / "attempts", len(slurm.jobs())
+    step = clone.path / "src/tdjepa/steps/collect.py"
+    text = step.read_text()
+    step.write_text(
+        text
+        + """
+import os
+
+
+def run(*_, **__):
+    with open("attempts", "a") as f:
+        print(os.environ["SLURM_JOB_ID"], os.environ["SLURM_MEM_PER_NODE"], file=f)
+    raise SystemExit(1)
+"""
+    )
+    grows = "collect:mem_mb=500 * attempt"
+    clone.run("env", PROFILE, "snakemake", "collect_all", "--set-resources", grows, status=1)
+    step.write_text(text)
+    attempts = [line.split() for line in said.read_text().splitlines()]
+    assert [memory for _, memory in attempts] == ["500", "1000", "1500"]
+    assert len({job for job, _ in attempts}) == 3 == len(slurm.jobs()) - before
+
+
 def assert_equal(clone: Clone, local: Clone) -> None:
     """Byte for byte; the other folder also holds trainings that are none of these parameters."""
     ours, theirs = ({n: c for n, c in each.artefacts().items() if "/provenance/" not in n} for each in (clone, local))

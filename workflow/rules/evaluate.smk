@@ -18,6 +18,7 @@ rule evaluate:
     resources:
         mem_mb=4000,
         runtime=60,
+        gpu=P.runtime.gpu,
     params:
         slice=job("evaluate"),
         checkpoints=FILES.one("training"),
@@ -50,6 +51,7 @@ rule sweep:
     resources:
         mem_mb=4000,
         runtime=60,
+        gpu=P.runtime.gpu,
     params:
         slice=job("sweep"),
         checkpoints=FILES.one("training"),

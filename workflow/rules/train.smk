@@ -19,6 +19,7 @@ rule train:
     resources:
         mem_mb=6000,
         runtime=60,
+        gpu=P.runtime.gpu,
         snapshot_every=P.runtime.snapshot_every,
         gather_every=P.runtime.gather_every,
         reader_workers=P.runtime.reader_workers,

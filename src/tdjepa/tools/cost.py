@@ -32,6 +32,10 @@ class Job:
     flop: float
 
 
+def gpu_hours(p: Params, train_tflops: float = 30, plan_tflops: float = 5) -> float:
+    return sum(job.flop / (train_tflops if job.kind == "train" else plan_tflops) / 3.6e15 for job in jobs(p))
+
+
 def run(p: Params, train_tflops: float, plan_tflops: float, peak_tflops: float = 312, measure: bool = False) -> None:
     rates = {"--train-tflops": train_tflops, "--plan-tflops": plan_tflops, "--peak-tflops": peak_tflops}
     for flag, rate in rates.items():

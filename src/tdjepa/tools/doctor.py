@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tdjepa.config.params import Params
+from tdjepa.config.records.released import released
 from tdjepa.config.yaml_file import read_yaml
 
 OK, MISSING, PROBLEM = "ok", "missing", "PROBLEM"  # missing: one thing cannot be done here; the rest can
 CHECKS = read_yaml(Path(__file__).with_name("doctor.yaml"))
+PACKED = 56 / 350  # what LZ4 leaves of the frames at most (docs/environments.md)
 JOB_MEMORY = 6_000_000_000  # what a training asks for (workflow/rules/train.smk)
 
 Which = Callable[[str], str | None]
@@ -52,8 +54,10 @@ def examine(params: Params, lock: Path) -> dict[str, Finding]:
         "programs": on_path("programs", which),
         "OpenGL": opengl(_opens, sys.platform),
         "LaTeX": latex(which, _kpsewhich),
-        **{name: on_path(name, which) for name in ("browser", "GPU", "SLURM")},
-        "disk": disk(shutil.disk_usage(".").free, bytes_needed(params), params.scale),
+        **{name: on_path(name, which) for name in ("browser", "SLURM")},
+        **gpus(_gpus(which), params.runtime.gpu > 0),
+        **({"time": time(params, max(1, len(_gpus(which))))} if params.runtime.gpu else {}),
+        "disk": disk(shutil.disk_usage(".").free, bytes_needed(params), params),
         "memory": memory(_memory()),
         "cores": cores(_cores(), os.environ.get("OMP_NUM_THREADS")),
     }
@@ -127,14 +131,44 @@ def latex(which: Which, kpsewhich: Callable[[list[str]], list[str]]) -> Finding:
     return judged("LaTeX", not absent, text)
 
 
+def gpus(found: list[tuple[str, float]], needed: bool) -> dict[str, Finding]:
+    """`found`: name and compute capability of each. bf16 comes with 8.0; without it a training runs in fp32."""
+    if not found:
+        missing = judged("GPU needed" if needed else "GPU", False, CHECKS["GPU"]["none"])
+        return {"GPU": missing, **({"bf16": judged("bf16", False, "no GPU, so none")} if needed else {})}
+    names = ", ".join(name for name, _ in found)
+    bf16 = all(capability >= 8 for _, capability in found)
+    text = f"compute capability {min(capability for _, capability in found):g}"
+    return {"GPU": Finding(OK, f"{names}; train.device: auto takes it"), "bf16": judged("bf16", bf16, text)}
+
+
+def time(params: Params, there: int) -> Finding:
+    """At the rates that `tdjepa cost` assumes."""
+    from tdjepa.tools import cost
+
+    hours = cost.gpu_hours(params)
+    days = hours / 24 / there
+    text = f"{hours:.0f} GPU-hours assumed (`tdjepa cost`), {days:.1f} days on {there} GPU{'s' if there > 1 else ''}"
+    return judged("time", days <= CHECKS["time"]["days"], text)
+
+
 def bytes_needed(params: Params) -> int:
-    """The frames of all data sets of the scale, uncompressed: everything else is small beside them."""
-    sections = [getattr(params.collect, env) for env in params.envs]
-    return sum(3 * data.image_size**2 * data.episodes * (data.max_steps + 1) for data in sections)
+    """The frames of the data sets, everything else being small beside them; and the archive that is unpacked meanwhile."""
+    from tdjepa.tools.cost import ROWS
+
+    share, total, archive = (PACKED if params.collect.storage == "packed" else 1.0), 0, 0
+    for env in params.part.envs or params.envs:
+        data, is_released = getattr(params.collect, env), params.collect.source[env] == "released"
+        rows = ROWS[env] if is_released else data.episodes * (data.max_steps + 1)
+        total += int(share * 3 * data.image_size**2 * rows)
+        archive = max(archive, released(env).bytes or 0) if is_released else archive
+    return total + archive
 
 
-def disk(free: int, needed: int, scale: str) -> Finding:
-    text = f"{free / 1e9:.1f} GB free; the data of scale {scale} takes at most {needed / 1e9:.1f} GB"
+def disk(free: int, needed: int, params: Params) -> Finding:
+    sets = len(params.part.envs or params.envs)
+    kind = f"{sets} {params.collect.storage} data set{'s' if sets > 1 else ''} of scale {params.scale}"
+    text = f"{free / 1e9:.1f} GB free; {kind} take at most {needed / 1e9:.1f} GB while they are made"
     return judged("disk", free > 1.2 * needed + 1e9, text)
 
 
@@ -158,6 +192,15 @@ def _version(name: str) -> str | None:
 
 def _requires(name: str) -> list[str]:
     return metadata.requires(name) or [] if _version(name) else []
+
+
+def _gpus(which: Which) -> list[tuple[str, float]]:
+    if which("nvidia-smi") is None:
+        return []
+    asked = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
+    said = subprocess.run(asked, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    lines = [line.rsplit(",", 1) for line in said.splitlines() if re.search(r", *\d+\.\d+$", line)]
+    return [(name.strip(), float(capability)) for name, capability in lines]
 
 
 def _opens(library: str) -> bool:

@@ -121,4 +121,5 @@ class Runtime(Record):
     )
     reader_workers: Whole = Field(0, description="threads that read ahead; 0 = read when asked")
     memory_mb: Positive = Field(1000, description="bound on the decoded frames that the reader holds")
+    gpu: Whole = Field(0, description="GPUs that a training or an evaluation is given; 0 = the scale runs on CPUs")
     job_minutes: Weight = Field(2880, description="a job that takes longer is taken to hang and is stopped; 0 = never")
