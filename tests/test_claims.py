@@ -14,6 +14,7 @@ from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.records.evidence import Judge
 from tdjepa.config.slices import evaluate_slice
+from tdjepa.envs.base import make
 from tdjepa.evidence import alignment, claims, effects, headlines, known_cells, ledger, papers_own, rows, verdicts
 from tdjepa.evidence.columns import PLANNER
 from tdjepa.evidence.effects import Effect, Evidence
@@ -352,7 +353,7 @@ def test_made_up_rows_say_how_they_were_planned_as_real_ones_do(p, monkeypatch):
 
     monkeypatch.setattr(evaluation, "version", lambda _: "")
     locked = SimpleNamespace(entries=np.array([[1, 0], [2, 0]]), goals=np.zeros((2, 10)), sha256="ab" * 32)
-    locked.data = SimpleNamespace(kind=None)
+    locked.data, locked.env = SimpleNamespace(kind=None), make("push_t")
     outcome = {"success": [True, False], "trivial": False, "steps": 10, "plans": 1, "final": np.zeros((2, 10))}
     for sweep in ("", "blend", "solvers"):
         cfg = evaluate_slice(p, "push_t", "tdjepa", 3072, sweep)
