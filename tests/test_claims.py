@@ -352,7 +352,9 @@ def test_made_up_rows_say_how_they_were_planned_as_real_ones_do(p, monkeypatch):
     from tdjepa.steps import evaluate as evaluation
 
     monkeypatch.setattr(evaluation, "version", lambda _: "")
-    locked = SimpleNamespace(entries=np.array([[1, 0], [2, 0]]), goals=np.zeros((2, 10)), sha256="ab" * 32)
+    locked = SimpleNamespace(
+        entries=np.array([[1, 0], [2, 0]]), starts=np.zeros((2, 10)), goals=np.zeros((2, 10)), sha256="ab" * 32
+    )
     locked.data, locked.env = SimpleNamespace(kind=None), make("push_t")
     outcome = {"success": [True, False], "trivial": False, "steps": 10, "plans": 1, "final": np.zeros((2, 10))}
     for sweep in ("", "blend", "solvers"):
