@@ -50,7 +50,7 @@ def rows_of(*frames):
 
 
 RATES = {"d_psi": 0.6, "l2": 0.8, "blend": 0.7, "hard_gate": 0.7, "soft_gate": 0.7}  # of TD-JEPA; baselines 0.5
-SWEEPS = ("blend", "gates", "reacher_protocol", "solvers", "three_frames")  # that tables and claims are made of
+SWEEPS = ("blend", "gates", "reacher_protocol", "solvers", "three_frames", "two_room_epochs")  # of tables and claims
 ABLATIONS = ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout")
 
 
@@ -84,6 +84,8 @@ def everything(folder, params):
     def rate(method, cell):
         if cell.setting == "reacher_protocol":
             return cell.w
+        if cell.epoch < params.train.epochs:
+            return 0.06 * cell.epoch
         return 0.5 if method in ("lewm", "rc_aux_tdj", "rc_aux") else 0.3 if method in ABLATIONS else RATES[cell.cost]
 
     for env in ENVS:

@@ -7,22 +7,23 @@ from scipy import stats
 
 from synthetic import outcomes, write
 from tdjepa.base.errors import UserError
-from tdjepa.evidence import alignment, claims
+from tdjepa.evidence import alignment, claims, headlines, ledger
 from tdjepa.evidence.effects import Evidence
 
 COSTS = [[1, {"method": "tdjepa", "rank": "d_psi"}], [-1, {"method": "tdjepa", "rank": "l2"}]]
 
 
 def verdict_of(terms, pairs):
-    test = {"env": "push_t", "sum": terms, "is": "above"}
-    claim = {"id": "c", "claim": "it is so", "place": "Table 2", "tests": [test]}
-    return claims.judge([claim], Evidence(outcomes(np.ones((1, 1, 2))), pairs, 1, 200, 0.95), 3072)[0]
+    test = {"env": "push_t", "sum": terms, "is": "above", "bound": 0, "margin": 0.05}
+    words = {"id": "c", "theme": "time", "short": "it is so", "claim": "It is so.", "place": "Table 2"}
+    declared = ledger.Ledger([{**words, "tests": [test]}], {}, {"time": "Time"}, ())
+    return claims.judge(declared, Evidence(outcomes(np.ones((1, 1, 2))), pairs, 1, 200, 0.95), 3072)[0]
 
 
 def test_correlations_are_printed_with_three_digits():
     pairs = made_up_pairs([[[1, 2, 3], [20, 13, 8]], [[1, 9, 20], [9, 1, 20]]])
     found = verdict_of(COSTS, pairs)
-    assert f"{found['ours']['effect']:.3f} [{found['ours']['low']:.3f}, " in claims.terminal([found])
+    assert f"{found['effect']:+.3f} [{found['low']:+.3f}, " in headlines.numbers(found)
 
 
 def made_up_pairs(noise):
@@ -41,12 +42,12 @@ def test_two_costs_of_one_checkpoint_are_one_factor():
     """Three checkpoints give two degrees of freedom, however many costs are measured on them; two methods give up to four."""
     pairs, freedom = made_up_pairs([[[1, 9, 20], [20, 3, 8]], [[1, 9, 20], [9, 1, 20]]]), []
     for terms in (COSTS, [COSTS[0], [-1, {"method": "lewm", "rank": "l2"}]]):
-        found = verdict_of(terms, pairs)["ours"]
+        found = verdict_of(terms, pairs)
         assert (found["n_train"], found["n_plan"], found["unit"]) == (3, None, "ρ")
         freedom.append(found["freedom"])
     ranks = alignment.spearman(pairs).query("split == 'all' and method == 'tdjepa'")
     rho = ranks.pivot(columns="measure", index="train_seed")["rho"]
-    found = verdict_of(COSTS, pairs)["ours"]
+    found = verdict_of(COSTS, pairs)
     assert found["effect"] == pytest.approx((rho["d_psi"] - rho["l2"]).mean(), rel=1e-4)
     assert found["error"] == pytest.approx((rho["d_psi"] - rho["l2"]).std(ddof=1) / np.sqrt(3), rel=0.1)
     assert freedom[0] == pytest.approx(2, abs=0.3)

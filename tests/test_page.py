@@ -23,7 +23,7 @@ from tdjepa.base.artefacts import canonical, write_card
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.slices import slice_json
-from tdjepa.evidence import judge
+from tdjepa.evidence import headlines, judge
 from tdjepa.report import figures, inputs
 from tdjepa.report.page import build, claims, pictures, run_times
 from tdjepa.report.page.trace import trace
@@ -35,23 +35,32 @@ NO_BROWSER = "no Chromium: workflow/system_packages.sh browser"
 needs_browser = pytest.mark.skipif(browser.executable() is None, reason=NO_BROWSER)
 
 
-def verdict(name, *numbers):
-    return {"verdict": name, **dict(zip(("effect", "low", "high", "p"), numbers, strict=False))}
+def verdict(name, effect=None, low=None, high=None):
+    return {"verdict": name, "effect": effect, "low": low, "high": high}
 
 
-CLAIMS = [
-    {"id": "a", "claim": f"First. {HOSTILE}", "place": HOSTILE, "comparison": {"a": HOSTILE, "b": 1}}
-    | {"paper": verdict("reproduced", 7.0, 5.0, 9.0, 0.0004), "ours": verdict("inconclusive", 7.0, -1.0, 15.0, 0.06)},
-    {"id": HOSTILE, "claim": "Second.", "place": "", "comparison": None}
-    | {"paper": verdict("not run"), "ours": verdict("contradicted", -0.2, -0.3, -0.1, 0.01)},
-]
+def entry(name, found, paper, **more):
+    words = {"id": name, "theme": "t", "short": HOSTILE, "claim": f"First. {HOSTILE}", "place": HOSTILE, "why": HOSTILE}
+    words |= {"comparison": HOSTILE, "unit": "points", "published": 2.0, "size_verdict": None, "size_note": ""}
+    words |= {"detectable": 4.0, "primary": False, "restates": [], "margin": 5.0, "is": "above", "origin": 0}
+    return {**words, **found, "paper": paper, "protocol": verdict("not run"), **more}
+
+
+CLAIMS = {
+    "ledger": {"file": "claims.yaml", "sha256": "ab", "commit": "uncommitted changes"},
+    "themes": [{"name": "t", "title": HOSTILE}],
+    "claims": [
+        entry("a", verdict("inconclusive", 7.0, -1.0, 15.0), verdict("reproduced", 7.0, 5.0, 9.0)),
+        entry(HOSTILE, verdict("contradicted", -0.2, -0.3, -0.1), verdict("not run"), primary=True),
+    ],
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_figure():
     """All of them are drawn in test_render.py."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "ALL", {"training": figures.ALL["training"]})
+        patch.setattr(figures, "ALL", {name: figures.ALL[name] for name in ("training", "claims")})
         yield
 
 
@@ -196,12 +205,13 @@ def test_the_published_scale_fits(found, tmp_path):
 
 def test_claims_are_counted_and_a_strange_verdict_refused(p, tmp_path):
     assert claims.counts(CLAIMS) == {"contradicted": 1, "inconclusive": 1}
-    assert len(set(claims.MARKS.values())) == len(claims.MARKS)
-    for bad in ({}, [{"id": "x"}], [{**CLAIMS[0], "ours": {"verdict": "maybe"}}], [3]):
+    assert len(set(headlines.MARKS.values())) == len(headlines.MARKS)
+    strange = {**CLAIMS["claims"][0], "verdict": "maybe"}
+    for bad in ({}, [{"id": "x"}], {"claims": [strange]}, {"claims": [{**strange, "verdict": None}]}, {"claims": [3]}):
         (tmp_path / "claims.json").write_text(json.dumps(bad))
         with pytest.raises(UserError, match="claims.json: claim "):
             inputs.read(p, claims=tmp_path / "claims.json")
-    assert inputs.read(p, claims=tmp_path / "absent.json").claims == []
+    assert inputs.read(p, claims=tmp_path / "absent.json").claims["claims"] == []
 
 
 def test_run_times_are_added_up_by_step(text, found, times, tmp_path):

@@ -12,7 +12,6 @@ from synthetic import everything, judged, results
 from tdjepa.base.errors import UserError
 from tdjepa.config.load import load
 from tdjepa.config.records.base import ENVS
-from tdjepa.evidence import ledger, published
 from tdjepa.report import gather, inputs, pdf
 
 TEXT = (ROOT / "paper/main.tex").read_text()
@@ -74,12 +73,6 @@ def test_every_macro_table_figure_and_citation_exists(empty):
     assert cited == known
 
 
-def test_at_least_as_good_is_one_published_episode_as_the_text_says():
-    claims = ledger.read(ROOT / "paper/claims.yaml")
-    sizes = {test["size"] for claim in claims if "at least as" in claim["claim"] for test in claim["tests"]}
-    assert sizes == {-100 / published.load()["episodes"]}
-
-
 def test_coverage_is_as_the_text_says():
     """At worst less than half as far below the nominal level as the plain percentile interval's, of two and more trainings."""
     text = (ROOT / "docs/statistics.md").read_text()
@@ -99,13 +92,13 @@ def test_a_pdf_comes_from_nothing_in_a_folder_with_spaces_and_is_the_same_twice(
     assert sorted(path.name for path in (spaced / "out").iterdir()) == ["the paper.pdf"]
 
 
-def test_the_full_report_has_six_pages_no_overfull_line_and_no_open_reference(full, tmp_path):
+def test_the_full_report_has_eight_pages_no_overfull_line_and_no_open_reference(full, tmp_path):
     pdf._copy_inputs(ROOT / "paper", full, tmp_path)
     pdf._latexmk(tmp_path)
     log = (tmp_path / "main.log").read_text(errors="replace")
     appendix = re.search(r"newlabel\{appendix\}\{\{A\}\{(\d+)\}", (tmp_path / "main.aux").read_text())
-    assert int(appendix[1]) <= 7  # it starts on a page of its own
-    assert int(re.search(r"Output written on main\.pdf \((\d+) pages", log)[1]) <= 9
+    assert int(appendix[1]) <= 9  # it starts on a page of its own
+    assert int(re.search(r"Output written on main\.pdf \((\d+) pages", log)[1]) <= 11
     assert re.findall(r"^Overfull.*|.*undefined.*", log, re.MULTILINE) == []
 
 

@@ -149,12 +149,13 @@ def test_a_pdf_needs_tables_too(tmp_path):
         pdf._copy_inputs(ROOT / "paper", tmp_path, tmp_path)
 
 
-def test_stored_claims_are_shown_in_columns(tmp_path, capsys):
-    path = ROOT / "results/desk/evidence/claims.json"
-    claims.show(path)
+def test_stored_claims_are_shown_by_theme(p, tmp_path, capsys):
+    rows = [write(tmp_path / "rows.parquet", outcomes([[[1.0]]]))]
+    claims.run(ROOT / "paper/claims.yaml", rows, [], tmp_path / "evidence", p.judge)
+    claims.show(tmp_path / "evidence/claims.json")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["paper", "ours", "effect", "[interval],", "p"]
-    assert all(line[16:18] in ("+ ", "x ", "? ", "  ") for line in lines[2:-2:2])
-    assert lines[-1].startswith("ours: ")
+    assert lines[0] == "Does it plan better?"
+    assert lines[1].split()[:2] == ["–", "Two-Room:"]
+    assert lines[-1].startswith("Margins, premises and primary claims: claims.yaml: ")
     with pytest.raises(UserError, match="claims.json: no such file: nothing was judged yet"):
         claims.show(tmp_path / "claims.json")

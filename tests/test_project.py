@@ -22,7 +22,7 @@ def test_every_dependency_is_pinned_exactly():
     assert {"torch==2.13.0", "mujoco==3.17.0", "stable-worldmodel==0.1.1"} <= set(lock)
 
 
-@pytest.mark.parametrize(("mark", "name"), [("summary", "summary.md"), ("claims", "tables/claims.md")])
+@pytest.mark.parametrize(("mark", "name"), [("summary", "summary.md"), ("claims", "verdicts.md")])
 def test_the_readme_shows_the_pipelines_own_tables(mark, name):
     """As committed: somebody's own run of the desk scale may differ in the last digit without breaking the README."""
     made = committed(f"results/desk/report/{name}").strip()

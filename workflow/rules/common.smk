@@ -32,6 +32,7 @@ configfile: "params.yaml"
 
 P = announce.parameters(config, workflow.config_settings)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
+announce.ledger(LEDGER, P)
 S = P.scale
 # A job of its own on a cluster may be one of any group.
 FILES = Files(P, asked(P, sys.argv[1:]) if workflow.is_main_process else list(P.groups))

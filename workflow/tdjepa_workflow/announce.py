@@ -45,6 +45,16 @@ def parameters(config: dict, settings) -> Params:
         _refuse(error)
 
 
+def ledger(path: str, p: Params) -> None:
+    """End the run if the claims name a cell that cannot exist: better now than when all is evaluated."""
+    from tdjepa.evidence import known_cells, ledger
+
+    try:
+        known_cells.require(ledger.read(path), p, path)
+    except UserError as error:
+        _refuse(error)
+
+
 def written(work, *arguments):
     """Do what writes files; end the run if a folder may not be written or the disk is full."""
     try:

@@ -134,7 +134,8 @@ def judge(call, out):
 
 
 def claims(call, ledger, train_seed):
-    from tdjepa.evidence import claims
+    from tdjepa.evidence import claims, headlines, known_cells
+    from tdjepa.evidence import ledger as declared
 
     if call.args.out is None and call.args.slice is None and not call.args.rows:
         claims.show(Path(path("evidence/claims.json", call.scale)))
@@ -142,8 +143,10 @@ def claims(call, ledger, train_seed):
     cfg, rows, pairs = _judged(call)
     if train_seed is None and call.scale:
         train_seed = call.p.train_seeds[0]
+    if call.scale:
+        known_cells.require(declared.read(ledger), call.p, ledger)
     out = call["out"]
-    print(claims.terminal(claims.run(ledger, rows, pairs, out, cfg, train_seed)))
+    print(headlines.terminal(claims.run(ledger, rows, pairs, out, cfg, train_seed)))
     return {"file": out / "claims.json"}
 
 

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 
 from tdjepa.base.errors import UserError, reason
-from tdjepa.evidence.columns import SPLITS
+from tdjepa.evidence.columns import MEASURES, SPLITS
 from tdjepa.evidence.guard import require_keys
 from tdjepa.evidence.summary import quotient
 
-MEASURES = ("d_psi", "l2")
 COLUMNS = ["env", "method", "train_seed", "episode", "tau", "near", "far", "d_psi", "l2"]
 BINS = 5  # of equal width over the gaps, for "rises with the gap"
 

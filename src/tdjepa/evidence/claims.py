@@ -1,58 +1,35 @@
-"""A verdict on each claim of the ledger (ledger.py), under the paper's protocol and under ours.
+"""`tdjepa claims`: a verdict on each claim of the ledger (ledger.py) by the rules of verdicts.py.
 
-Contradicted means that the interval leaves no room for the claim, inconclusive that it leaves room for both, not run that
-rows are missing. A claim of k tests is reproduced when all are, and contradicted when one is whose interval at the level
-1 - (1 - level) / k says so too. Under our protocol a single training is always inconclusive (docs/statistics.md).
+Ours: the main design, every training. Beside it what the paper's own seeds say (papers_own.py), and what our first training says
+under the paper's protocol. One training alone decides nothing under ours. A claim of k tests is reproduced when all are; one of
+them goes against the claim only at the level 1 - (1 - level) / k, because each is another chance to go against a true one.
 """
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tdjepa.base.artefacts import write_json
 from tdjepa.base.errors import UserError
 from tdjepa.config.records.evidence import Judge
-from tdjepa.evidence import alignment, guard, ledger
+from tdjepa.evidence import alignment, guard, headlines, ledger, papers_own, verdicts
 from tdjepa.evidence import rows as evaluation_rows
 from tdjepa.evidence.columns import UNTRAINED
-from tdjepa.evidence.effects import Effect, Evidence, of_cells, of_pairs
+from tdjepa.evidence.effects import Effect, Evidence, detectable, of_cells, of_pairs
 from tdjepa.evidence.judge import rounded
-from tdjepa.evidence.ledger import SIZED, VERDICTS
-from tdjepa.evidence.paired import holm
+from tdjepa.evidence.ledger import Ledger
+from tdjepa.evidence.verdicts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, PREMISE, SAME
+from tdjepa.evidence.wording import cell_name, describe
 
-TRAININGS = {"paper": 1, "ours": 2}  # so many at least, or an interval is none of that protocol
-MARKS = {"reproduced": "+", "contradicted": "x", "inconclusive": "?", "not run": " "}
-_NOTHING = Effect(None, None, None, None)
+NUMBERS = ("effect", "low", "high", "n_train", "n_plan", "error", "freedom")  # of a test
+TRAININGS = 2  # so many at least, or an interval says nothing of trainings
 Paths = Sequence[str | Path]
 Effects = Sequence[Effect | None]
 
 
-def verdict(effect: Effect | None, test: Mapping, protocol: str) -> str:
-    """What an interval says to a test."""
-    if effect is None:
-        return "not run"
-    if effect.low is None or _single(effect, protocol):
-        return "inconclusive"
-    low, high, direction, bound = effect.low, effect.high, test["is"], test.get("size", 0)
-    if direction == "near":
-        if not low <= bound <= high:
-            return "contradicted"
-        return "inconclusive" if low <= 0 <= high else "reproduced"
-    if direction in ("below", "at_most"):
-        low, high, bound = -high, -low, -bound
-    if low > bound or (direction in SIZED and low == bound):
-        return "reproduced"
-    return "contradicted" if high < bound else "inconclusive"
-
-
-def _single(effect: Effect, protocol: str) -> bool:
-    return effect.n_train is not None and effect.n_train < TRAININGS[protocol]
-
-
-def run(path: Path, rows: Paths, pairs: Paths, out: Path, settings: Judge, train_seed: int | None = None) -> list[dict]:
+def run(path: Path, rows: Paths, pairs: Paths, out: Path, settings: Judge, train_seed: int | None = None) -> dict:
     """Judge a ledger on these files and write out/claims.json. Without a training seed, the rows' first is the paper's."""
-    claims = ledger.read(path)
+    declared = ledger.read(path)
     guard.require_rows(rows)
     guard.require_folder(out)
     frame = evaluation_rows.read(rows)
@@ -60,26 +37,43 @@ def run(path: Path, rows: Paths, pairs: Paths, out: Path, settings: Judge, train
         trained = frame[~frame["method"].isin(UNTRAINED)]["train_seed"]
         train_seed = int(trained.min()) if len(trained) else 0
     evidence = Evidence(frame, alignment.last(alignment.read(pairs)), settings.seed, settings.bootstrap, settings.level)
-    judged = judge(claims, evidence, train_seed)
-    write_json(Path(out, "claims.json"), judged)
-    return judged
+    themes = [{"name": name, "title": title} for name, title in declared.themes.items()]  # in their order
+    found = {"ledger": ledger.source(path), "themes": themes, "claims": judge(declared, evidence, train_seed)}
+    write_json(Path(out, "claims.json"), found)
+    return found
 
 
-def judge(claims: Sequence[Mapping], evidence: Evidence, train_seed: int) -> list[dict]:
-    """The content of claims.json: the claims with a verdict on each."""
-    out = []
-    for claim in claims:
-        tests = claim["tests"]
-        found = strict = [_effects(evidence, test, train_seed) for test in tests]
-        if len(tests) > 1:
-            strict = [_effects(together(evidence, len(tests)), test, train_seed) for test in tests]
-        entry = {key: claim[key] for key in ("id", "claim", "place")}
-        entry |= {"absolute": claim.get("absolute", False), "comparison": "; ".join(map(ledger.describe, tests))}
-        for i, protocol in enumerate(TRAININGS):
-            entry[protocol] = _decide(tests, [both[i] for both in found], [both[i] for both in strict], protocol)
-        out.append({**entry, "unit": entry["ours"]["unit"]})  # of the test that decides
-    _correct([entry["ours"] for entry in out])
-    return rounded(out)
+def judge(declared: Ledger, evidence: Evidence, train_seed: int) -> list[dict]:
+    """The claims with a verdict on each."""
+    premises = {name: _premise(evidence, p, train_seed) for name, p in declared.premises.items()}
+    found = [_judged(claim, evidence, train_seed, premises) for claim in declared.claims]
+    return rounded([{**entry, "primary": entry["id"] in declared.primary} for entry in found])
+
+
+def _judged(claim: Mapping, evidence: Evidence, train_seed: int, premises: Mapping[str, str]) -> dict:
+    tests, names = claim["tests"], ("id", "theme", "short", "claim", "place")
+    effects = strict = [_effects(evidence, test, train_seed) for test in tests]
+    if len(tests) > 1:
+        strict = [_effects(together(evidence, len(tests)), test, train_seed) for test in tests]
+    protocol, ours = ([both[i] for both in effects] for i in (0, 1))
+    published = [papers_own.effect(test, evidence.level) for test in tests]
+    parts = [_part(evidence, *of_test) for of_test in zip(tests, ours, [s[1] for s in strict], published, strict=True)]
+    clear = [verdicts.clearance(e, t) for e, t in zip(ours, tests, strict=True)]
+    which = verdicts.deciding([part["verdict"] for part in parts], clear)
+    entry = {**{name: claim[name] for name in names}, "restates": claim.get("restates", []), **parts[which]}
+    if len(parts) > 1:
+        entry |= {"why": _of_parts(parts, entry), **_worst_size(parts)}
+    unmet = list(filter(None, (premises[name] for name in ledger.premises_of(claim))))
+    if unmet and entry["verdict"] != NOT_RUN:
+        entry |= {
+            "verdict": PREMISE,
+            "why": unmet[0],
+            "size_verdict": entry["size_verdict"] and PREMISE,
+            "size_note": "",
+        }
+    others = {"paper": published, "protocol": protocol}
+    entry |= {name: _beside(tests, found, which) for name, found in others.items()}
+    return {**entry, "comparison": "; ".join(map(describe, tests)), "parts": parts if len(parts) > 1 else []}
 
 
 def together(evidence: Evidence, tests: int) -> Evidence:
@@ -89,82 +83,102 @@ def together(evidence: Evidence, tests: int) -> Evidence:
     return out
 
 
-def _correct(decided: Sequence[dict]) -> None:
-    """Adds p_holm to all claims and their parts: Holm's correction over all tests that have a p."""
-    tests = [part for claim in decided for part in claim["parts"] or [claim]]
-    p = [test["p"] for test in tests if test["p"] is not None]
-    corrected = dict(zip(p, holm(p).tolist(), strict=True))  # equal p have equal corrections
-    for claim in decided:
-        for part in (claim, *claim["parts"]):
-            part["p_holm"] = corrected.get(part["p"])
-
-
 def _effects(evidence: Evidence, test: Mapping, train_seed: int) -> tuple[Effect | None, Effect | None]:
-    """(under the paper's protocol, under ours)"""
+    """(our first training under the paper's protocol, ours)"""
     if ledger.of_pairs(test["sum"][0][1]):
         return of_pairs(evidence, test["env"], test["sum"]) or (None, None)
-    papers, ours = (of_cells(evidence, test["env"], ledger.under(test, by), train_seed) for by in ("paper", "ours"))
-    return papers and papers[0], ours and ours[1]
+    return of_cells(evidence, test["env"], test["sum"], train_seed) or (None, None)
 
 
-def _decide(tests: Sequence[Mapping], effects: Effects, strict: Effects, protocol: str) -> dict:
-    """The verdict on all tests together, with the numbers of the one that decides it: of the worst verdict, the one whose
-    interval is least on the claim's side. A reproduced claim needs all its tests, so its p is the largest of theirs.
-    `strict` has the same effects with the wider intervals of `together`, for contradictions."""
-    parts = [_part(test, effect, protocol) for test, effect in zip(tests, effects, strict=True)]
-    for part, test, effect in zip(parts, tests, strict, strict=True):
-        if part["verdict"] == "contradicted" != verdict(effect, test, protocol):
-            part |= {"verdict": "inconclusive", "note": f"one of {len(tests)} tests"}
-    clear = [clearance(effect, test) for effect, test in zip(effects, tests, strict=True)]
-    order = [(VERDICTS.index(part["verdict"]), c) for part, c in zip(parts, clear, strict=True)]
-    decides = parts[order.index(min(order))]
-    if decides["verdict"] == "reproduced":
-        known = [part["p"] for part in parts]
-        decides = {**decides, "p": None if None in known else max(known)}
-    return {**decides, "parts": parts if len(parts) > 1 else []}
+def _premise(evidence: Evidence, premise: Mapping, train_seed: int) -> str:
+    """Why a premise is not met; empty when it is. The estimate decides."""
+    test = premise["test"]
+    _, found = _effects(evidence, test, train_seed)
+    if found is None:
+        return f"needs {premise['says']}; {_missing(evidence, test)}"
+    return "" if verdicts.holds(found.effect, test) else f"needs {premise['says']}; found {found.effect:.0f}"
 
 
-def _part(test: Mapping, effect: Effect | None, protocol: str) -> dict:
-    """A test's verdict and numbers. Its p is of "no difference": a test against a size has none, nor has one training."""
-    part = {"verdict": verdict(effect, test, protocol), "unit": ledger.unit(test), "note": ""}
-    part |= vars(effect or _NOTHING)
-    if effect is None:
-        return part
-    if test["is"] in SIZED or _single(effect, protocol):
-        part["p"] = None
-    alone = {"ours": (effect.n_train, "one training"), "paper": (effect.n_plan, "one plan seed")}
-    n, note = alone[protocol]
-    return {**part, "note": note if n == 1 else ""}
+def _part(
+    evidence: Evidence, test: Mapping, found: Effect | None, strict: Effect | None, published: Effect | None
+) -> dict:
+    """A test's verdicts and numbers. `strict` is the same effect with the wider interval of `together`."""
+    single = found is not None and found.n_train is not None and found.n_train < TRAININGS
+    verdict = INCONCLUSIVE if single else verdicts.direction(found, test)
+    size, how = verdicts.size(found, published and published.effect, test)
+    size, how = (INCONCLUSIVE, "") if single and size else (size, how)
+    part = {"verdict": verdict, "size_verdict": size, "size_note": how, "unit": ledger.unit(test)}
+    part |= {"published": published and published.effect, "bound": test["bound"], "margin": test["margin"]}
+    part |= {"is": test["is"], "origin": test.get("size", 0)}
+    part |= {name: getattr(found, name, None) for name in NUMBERS}
+    part |= {"detectable": None, "why": "", "test": describe(test)}
+    if found is None:
+        return part | {"why": _missing(evidence, test)}
+    part["detectable"] = detectable(found, evidence.level)
+    if single:
+        return part | {"why": "one training"}
+    if verdict in (CONTRADICTED, SAME) and verdicts.direction(strict, test) != verdict:
+        return part | {"verdict": INCONCLUSIVE, "why": f"{verdict} at this level, not at that of all parts"}
+    return part | {"why": _why(part, test)}
 
 
-def clearance(effect: Effect | None, test: Mapping) -> float:
-    """How far on the claim's side an effect lies, in half-widths of its interval: units differ between tests."""
-    if effect is None or effect.low is None:
-        return 0.0
-    off, half = effect.effect - test.get("size", 0), (effect.high - effect.low) / 2
-    off = {"below": -off, "at_most": -off, "near": -abs(off)}.get(test["is"], off)
-    return off / half if half > 0 else math.copysign(math.inf, off) if off else 0.0
+def _why(part: Mapping, test: Mapping) -> str:
+    """Why a test is open, or what else there is to say to its verdict."""
+    if part["verdict"] == SAME:
+        return f"within ±{part['margin']:g} {part['unit']}"
+    if part["verdict"] != INCONCLUSIVE:
+        return ""
+    if None in (part["low"], part["detectable"]):
+        return "no spread"
+    if test["is"] == "equal" and part["high"] - part["low"] > 2 * part["margin"]:
+        return f"interval wider than ±{part['margin']:g}"
+    published, digits = part["published"], 1 if part["unit"] == "points" else 3
+    if test["is"] != "equal" and published is not None and abs(published - part["bound"]) < part["detectable"]:
+        needed = verdicts.shown_from(test, part["detectable"])
+        if len(test["sum"]) == 1 and part["unit"] == "points" and not 0 <= needed <= 100:  # of a rate
+            return "interval too wide for any rate"
+        return f"shown {'up to' if test['is'] in ('below', 'at_most') else 'from'} {needed:.{digits}f}"
+    return "interval holds both"
 
 
-def terminal(judged: Sequence[Mapping]) -> str:
-    """Two verdicts per claim, the effect under our protocol, and the counts."""
-    lines = [f"{'paper':<16}{'ours':<16}effect [interval], p", ""]
-    for claim in judged:
-        ours, effect = claim["ours"], ""
-        digits = 1 if ours.get("unit", "points") == "points" else 3
-        if ours.get("effect") is not None:
-            effect = f"{ours['effect']:.{digits}f}"
-            effect += "" if ours["low"] is None else f" [{ours['low']:.{digits}f}, {ours['high']:.{digits}f}]"
-            effect += "" if ours["p_holm"] is None else f", p = {ours['p_holm']:.3g}"
-            effect += f", {ours['note']}" if ours["note"] else ""
-        verdicts = "".join(f"{MARKS[v]} {v:<14}" for v in (claim["paper"]["verdict"], ours["verdict"]))
-        lines += [f"{verdicts}{effect}".rstrip(), f"    {claim['claim']} ({claim['place']})"]
-    counts = {v: sum(c["ours"]["verdict"] == v for c in judged) for v in reversed(VERDICTS)}
-    return "\n".join([*lines, "", "ours: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items())])
+def _missing(evidence: Evidence, test: Mapping) -> str:
+    """Which cell of a test has no rows."""
+    for _, term in test["sum"]:
+        env, plain = term.get("env", test["env"]), {k: v for k, v in term.items() if k not in ("env", *ledger.STRATA)}
+        if ledger.of_pairs(term) or evidence.cell(env, plain) is None:
+            return f"no rows of {env} {cell_name(term)}"
+    return "no pairs that all its cells have"
+
+
+def _of_parts(parts: Sequence[Mapping], decides: Mapping) -> str:
+    """How many parts have the verdict of the one that decides, and what is to say to that one."""
+    n = sum(part["verdict"] == decides["verdict"] for part in parts)
+    every = "both" if n == 2 else f"all {n}"
+    text = f"{every if n == len(parts) else f'{n} of {len(parts)}'} parts"
+    return f"{text}: {decides['why']}" if decides["why"] else text
+
+
+def _worst_size(parts: Sequence[Mapping]) -> dict:
+    """Of several published numbers the worst verdict; the note says how many parts have it."""
+    known = [part for part in parts if part["size_verdict"]]
+    if not known:
+        return {"size_verdict": None, "size_note": ""}
+    worst = min(known, key=lambda part: verdicts.WORST.index(part["size_verdict"]))
+    n = sum(part["size_verdict"] == worst["size_verdict"] for part in known)
+    note = f"{worst['size_note']} in {n} of {len(known)} parts" if worst["size_note"] else ""
+    return {"size_verdict": worst["size_verdict"], "size_note": note}
+
+
+def _beside(tests: Sequence[Mapping], effects: Effects, which: int) -> dict:
+    """A verdict on the same tests from elsewhere, with the numbers of the test that decides under ours."""
+    each = [verdicts.direction(effect, test) for effect, test in zip(effects, tests, strict=True)]
+    clear = [verdicts.clearance(effect, test) for effect, test in zip(effects, tests, strict=True)]
+    shown = {name: getattr(effects[which], name, None) for name in ("effect", "low", "high", "n_plan")}
+    return {"verdict": each[verdicts.deciding(each, clear)], **shown}
 
 
 def show(path: str | Path) -> None:
     """Print the verdicts that are stored, without judging anything anew."""
     if not Path(path).exists():
         raise UserError(f"{path}: no such file: nothing was judged yet; `make reproduce` judges the claims")
-    print(terminal(ledger.stored(path)))
+    print(headlines.terminal(ledger.stored(path)))

@@ -17,6 +17,7 @@ PLANNER = {
 CELL = ["env", "method", "solver", "cost", "w", "epoch", *PLANNER]
 # Held-out pairs by the goal's distance from the episode's end, as in the paper's Table 6:
 SPLITS = ("all", "far", "near")
+MEASURES = ("d_psi", "l2")  # what their distance is measured by
 
 
 def with_planner(rows):

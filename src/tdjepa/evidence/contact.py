@@ -1,7 +1,8 @@
-"""Push-T, where does an episode fail? Before the agent was ever in contact with the block, or after; from near or far starts.
+"""Push-T, where does an episode fail? Before the agent was ever in contact with the block, or after; from which starts.
 
-Both read columns that only Push-T's rows have: `contact` (the agent came within the contact distance, or touched the block,
-during the episode; planning/costs.py has the one definition) and `start_distance` (pixels between agent and block at the start).
+These read columns that only Push-T's rows have: `contact` (the agent came within the contact distance, or touched the block,
+during the episode; planning/costs.py has the one definition), `start_distance` (pixels between agent and block at the start)
+and `to_move` (pixels that the block has to be moved).
 """
 
 import numpy as np
@@ -11,7 +12,8 @@ from tdjepa.config.names import MAIN
 from tdjepa.evidence.columns import CELL, UNTRAINED, with_planner
 from tdjepa.evidence.summary import sample_std
 
-STRATA = ("all", "close", "far")
+# A kind of stratum -> the column whose median divides the pairs, the names below and above it
+STRATA = {"starts": ("start_distance", "close", "far"), "block": ("to_move", "near", "far")}
 
 
 def final_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -51,27 +53,29 @@ def phases(rows: pd.DataFrame) -> list[dict]:
     return out
 
 
-def strata(rows: pd.DataFrame) -> pd.Series:
-    """ "close" or "far" for each row by the median start distance of the environment's distinct pairs; None if unknown."""
-    if "start_distance" not in rows or not rows["start_distance"].notna().any():
+def strata(rows: pd.DataFrame, kind: str = "starts") -> pd.Series:
+    """ "close" or "far" for each row by the median distance of the environment's distinct pairs; None if unknown."""
+    column, below, above = STRATA[kind]
+    if column not in rows or not rows[column].notna().any():
         return pd.Series(None, index=rows.index, dtype=object)
-    distance = rows["start_distance"].astype(float)
+    distance = rows[column].astype(float)
     pairs = rows.assign(distance=distance).drop_duplicates(["env", "episode", "start"])
     median = rows["env"].map(pairs.groupby("env")["distance"].median())
-    return pd.Series(np.where(distance.isna(), None, np.where(distance <= median, "close", "far")), index=rows.index)
+    return pd.Series(np.where(distance.isna(), None, np.where(distance <= median, below, above)), index=rows.index)
 
 
 def geometry(rows: pd.DataFrame) -> list[dict]:
-    """The paper's Table 8: success in percent by start distance. One entry per cell and stratum that has the column."""
-    known = final_rows(rows)
-    stratum = strata(known)
-    known, out = known[stratum.notna()].assign(stratum=stratum), []
-    for key, group in known.groupby(CELL, sort=True):
-        for name in STRATA:
-            part = group if name == "all" else group[group["stratum"] == name]
-            if len(part):
-                rate = 100 * float(part["success"].mean())
-                out.append({"env": key[0], "method": key[1], "cost": key[3], "stratum": name, "mean": rate})
+    """The paper's Table 8: success in percent by distance at the start. One entry per cell, kind of stratum (STRATA) and
+    stratum, "all" among them, where the rows have the column."""
+    final, out = final_rows(rows), []
+    for kind, (_, *names) in STRATA.items():
+        stratum = strata(final, kind)
+        for key, group in final[stratum.notna()].assign(stratum=stratum).groupby(CELL, sort=True):
+            for name in ("all", *names):
+                part = group if name == "all" else group[group["stratum"] == name]
+                if len(part):
+                    entry = {"env": key[0], "method": key[1], "cost": key[3], "kind": kind, "stratum": name}
+                    out.append({**entry, "mean": 100 * float(part["success"].mean())})
     return out
 
 

@@ -50,7 +50,7 @@ class Evidence:
     def __init__(self, rows: pd.DataFrame, pairs: pd.DataFrame, seed: int, resamples: int, level: float):
         self.rows, self.pairs, self.level = with_planner(rows), pairs, level
         self.seed, self.draws = seed, min(resamples, RANK_DRAWS)
-        self.cells: dict[str, list[Cell]] = {}
+        self.cells: dict[str | tuple, list[Cell]] = {}
         self.pools: dict[str, Pool] = {}
 
     def of_value(self, value: str) -> list[Cell]:
@@ -70,17 +70,25 @@ class Evidence:
 
     def cell(self, env: str, wanted: Mapping, design: str = MAIN) -> Cell | None:
         wanted = {"design": design, **wanted}
+        if beyond := wanted.pop("beyond", None):  # solved with this cost and not with that one
+            sides = self.cell(env, wanted, design), self.cell(env, {**wanted, "cost": beyond}, design)
+            if None in sides:
+                return None
+            name = tuple(side.id for side in sides)  # kept: resamples are known by their cell
+            return self.cells.setdefault(name, [summary.solved_only_by(*sides)])[0]
         cells = {cell.id: cell for cell in self.of_value(wanted.pop("value", "success"))}
         found = select([{**vars(cell), "id": name} for name, cell in cells.items()], env, **wanted)
         return cells[found["id"]] if found else None
 
-    def stratum(self, env: str, name: str | None) -> np.ndarray | None:
-        """(E,) which of the environment's pairs are in a stratum of start distances; None for all of them."""
-        if name is None:
-            return None
-        of_env = self.rows[self.rows["env"] == env]
-        of_env = of_env.assign(stratum=contact.strata(of_env))
-        return (of_env.groupby(["episode", "start"], sort=True)["stratum"].first() == name).to_numpy()
+    def stratum(self, env: str, **names: str | None) -> np.ndarray | None:
+        """(E,) which of the environment's pairs are in these strata (contact.STRATA); None for all of them."""
+        found, of_env = None, self.rows[self.rows["env"] == env]
+        for kind, name in names.items():
+            if name is not None:
+                of_kind = of_env.assign(stratum=contact.strata(of_env, kind)).groupby(["episode", "start"], sort=True)
+                inside = (of_kind["stratum"].first() == name).to_numpy()
+                found = inside if found is None else found & inside
+        return found
 
 
 def of_cells(evidence: Evidence, env: str, terms: Sequence[Sequence], train_seed: int) -> tuple | None:
@@ -103,12 +111,15 @@ def _parts(evidence: Evidence, env: str, terms: Sequence[Sequence], design: str)
     by_stratum: dict[tuple, list] = {}
     for coefficient, wanted in terms:
         wanted = dict(wanted)
-        where = (wanted.pop("env", env), wanted.pop("starts", None))
+        where = (wanted.pop("env", env), *(wanted.pop(kind, None) for kind in contact.STRATA))
         cell = evidence.cell(where[0], wanted, design)
         if cell is None:
             return None
         by_stratum.setdefault(where, []).append((coefficient, cell))
-    return [(of_part, evidence.stratum(*where)) for where, of_part in by_stratum.items()]
+    return [
+        (of_part, evidence.stratum(of_env, **dict(zip(contact.STRATA, names, strict=True))))
+        for (of_env, *names), of_part in by_stratum.items()
+    ]
 
 
 def _one_seed(cell: Cell, seed: int) -> Cell:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from tdjepa.config.names import MAIN
 from tdjepa.evidence.columns import UNTRAINED
 
+ABOUT = 0.15  # of all epochs: an epoch further away is another one
+
 
 def select(cells: Iterable[Mapping], env: str, method: str, share: float | None = None, **wanted) -> Mapping | None:
     """The cell with these values, None when there is none.
 
-    Without `epoch` it is the method's last one, or with `share` the earlier one nearest to that share of it. Without
+    Without `epoch` it is the method's last one, or with `share` the earlier one at about that share of it. Without
     `design` it is of the main one. Without `setting` it is the published protocol's cell if one fits, else the first sweep's
     that does (by name). Only a sweep of alpha must be asked for by its setting: the protocol's cells have an `alpha` too.
     """
@@ -23,7 +25,8 @@ def select(cells: Iterable[Mapping], env: str, method: str, share: float | None 
         wanted = {"epoch": last, **wanted}
     found = [cell for cell in found if all(_equal(cell[key], value) for key, value in wanted.items())]
     if share is not None:
-        found = [cell for cell in found if cell["epoch"] < last]  # the last would be held against itself
+        near = (cell for cell in found if abs(cell["epoch"] - share * last) <= ABOUT * last)
+        found = [cell for cell in near if cell["epoch"] < last]  # the last would be held against itself
         found.sort(key=lambda cell: abs(cell["epoch"] - share * last))
         found = [cell for cell in found if cell["epoch"] == found[0]["epoch"]]
     found.sort(key=lambda cell: (cell["setting"] != MAIN, cell["setting"], -cell["refinements"], cell["id"]))

@@ -73,6 +73,13 @@ def cells(rows: pd.DataFrame, value: str = "success") -> list[Cell]:
     return [replace(cell, variant=cell.planner[:6]) if alike[cell.id] > 1 else cell for cell in out]
 
 
+def solved_only_by(this: Cell, that: Cell) -> Cell:
+    """What one plan cost solves and another does not, on the same checkpoints: the trainings that both have."""
+    shared = np.intersect1d(this.train_seeds, that.train_seeds)
+    a, b = (cell.success[np.isin(cell.train_seeds, shared)] for cell in (this, that))
+    return replace(this, train_seeds=shared, success=a * (1 - b))
+
+
 def mean(success: np.ndarray) -> float | None:
     """Success in percent over all rows; (T, P, E) with NaN where no row exists. None without any."""
     there = success[~np.isnan(success)]

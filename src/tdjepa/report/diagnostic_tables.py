@@ -10,6 +10,10 @@ from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, cost_text, main_methods, 
 from tdjepa.report.phrases import mean_std, number, partial, rank_text
 from tdjepa.report.table import RULE, Table, Traced
 
+# Rows of the table by distances at the start: by the agent's from the block, and by the block's from its goal
+STARTS = {"all": ("starts", "all"), "agent close": ("starts", "close"), "agent far": ("starts", "far")}
+STARTS |= {"block near": ("block", "near"), "block far": ("block", "far")}
+
 
 def rank_split(inputs: Inputs) -> Table:
     """The paper's Table 6: Spearman correlation of each cost with the step gap; by stratum where the paper has it so."""
@@ -53,18 +57,18 @@ def geometry(inputs: Inputs) -> Table:
     """The paper's Table 8: success by the distance at the start."""
     source, d = published.load()["geometry"], inputs.digits
     env, body = source["env"], []
-    found = {(g["env"], g["method"], g["cost"], g["stratum"]): g["mean"] for g in inputs.stats["geometry"]}
+    found = {(g["env"], g["method"], g["cost"], g["kind"], g["stratum"]): g["mean"] for g in inputs.stats["geometry"]}
     cells = {cost: [inputs.cell(env, "tdjepa", cost)] for cost in COSTS}
     cells["gap"] = cells["l2"] + cells["d_psi"]
-    for stratum in ("all", "close", "far"):
-        printed = {cost: source[stratum][cost] for cost in COSTS}
-        ours = {cost: found.get((env, "tdjepa", cost, stratum)) for cost in COSTS}
+    for label, (kind, stratum) in STARTS.items():
+        printed = {cost: (source if kind == "starts" else source[kind])[stratum][cost] for cost in COSTS}
+        ours = {cost: found.get((env, "tdjepa", cost, kind, stratum)) for cost in COSTS}
         for values in (printed, ours):
             values["gap"] = None if None in (values["l2"], values["d_psi"]) else values["l2"] - values["d_psi"]
-        body.append([f"{stratum}, published", *(number(value, 1) for value in printed.values())])
+        body.append([f"{label}, published", *(number(value, 1) for value in printed.values())])
         texts = {name: number(value, d) + _mark(inputs, *cells[name]) for name, value in ours.items()}
         traced = [NOT_RUN if ours[name] is None else _traced(text, *cells[name]) for name, text in texts.items()]
-        body += [[f"{stratum}, reproduced", *traced], RULE]
+        body += [[f"{label}, reproduced", *traced], RULE]
     median = inputs.stats["median_start_distance"]
     values = {"env": ENVS[env], "place": source["place"], "published_median": f"{source['median_px']:g}"}
     values["median"] = NOT_RUN if median is None else number(median, 1)

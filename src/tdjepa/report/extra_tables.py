@@ -1,6 +1,4 @@
-"""Tables that the paper does not have: floors, the spread of trainings, the leak of a random split, data, verdicts."""
-
-from dataclasses import replace
+"""Tables that the paper does not have: floors, the spread of trainings, the leak of a random split, data."""
 
 from tdjepa.config import runs
 from tdjepa.config.names import LEAKY, SIMULATOR
@@ -8,8 +6,8 @@ from tdjepa.evidence import published
 from tdjepa.report.captions import captioned, seeds_text
 from tdjepa.report.inputs import Inputs, seed_means, spread
 from tdjepa.report.labels import ENVS, NOT_RUN, UNTRAINED, cost_text, method_label, methods, methods_run, not_run_row
-from tdjepa.report.phrases import difference_text, effect_text, number, reproduced_text
-from tdjepa.report.table import RULE, Strong, Table, Traced
+from tdjepa.report.phrases import difference_text, number, reproduced_text
+from tdjepa.report.table import RULE, Table, Traced
 
 
 def floors(inputs: Inputs) -> Table:
@@ -132,17 +130,3 @@ def _card_text(card: dict | None, text) -> str:
         return text(card)
     except (KeyError, IndexError, TypeError):  # a card may leave a property out
         return "–"
-
-
-def claims(inputs: Inputs) -> Table:
-    """The ledger with its verdicts."""
-    body = []
-    for i, claim in enumerate(inputs.claims, 1):
-        verdicts = [claim["paper"]["verdict"], claim["ours"]["verdict"]]
-        texts = [Strong(v) if v in ("reproduced", "contradicted") else v for v in verdicts]
-        said = f"{claim['claim'].removesuffix('.')} ({claim['place'].replace('section ', '§')})."
-        effect = effect_text(claim["ours"], inputs.digits, claim.get("unit", "points"))
-        body.append([str(i), said, *texts, effect or "–"])
-    body = body or [["–", "the ledger was not judged", NOT_RUN, NOT_RUN, "–"]]
-    head = ["", "Claim (place)", "Its protocol", "Ours", "Effect, ours"]
-    return replace(captioned(inputs, "claims", head, body, left=5), widths={1: 0.495})

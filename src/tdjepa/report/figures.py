@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from tdjepa.base.artefacts import publish
 from tdjepa.base.figure_files import STYLE, family, save
-from tdjepa.report import diagnostic_figures, pipeline, planning_figures
+from tdjepa.report import diagnostic_figures, forest, pipeline, planning_figures
 from tdjepa.report.inputs import Inputs
 
 
@@ -29,6 +29,7 @@ ALL = {
     "variants": planning_figures.variants,
     "aliasing": diagnostic_figures.aliasing,
     "training": diagnostic_figures.training,
+    "claims": forest.claims,
 }
 
 

@@ -17,7 +17,7 @@ from tdjepa.report import inputs
 from tdjepa.report.inputs import Inputs
 from tdjepa.steps.paths import card, path
 
-PARTS = {"tables": ("tables",), "figures": ("figures",), "numbers": ("numbers.tex", "summary.md")}
+PARTS = {"tables": ("tables", "verdicts.md"), "figures": ("figures",), "numbers": ("numbers.tex", "summary.md")}
 
 
 def run(params: Params, out: Path | None = None, only: str | None = None) -> dict:
@@ -48,7 +48,7 @@ def show(params: Params) -> None:
 
 def update_readme(params: Params, readme: Path) -> None:
     """Copy the scale's summary and verdicts into the README, so that no number there is typed."""
-    for mark, name in (("summary", "summary.md"), ("claims", "tables/claims.md")):
+    for mark, name in (("summary", "summary.md"), ("claims", "verdicts.md")):
         insert(readme, f"{mark}:{params.scale}", Path(path("report", params.scale, name=name)).read_text())
 
 

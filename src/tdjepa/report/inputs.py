@@ -35,6 +35,7 @@ EMPTY = {
     "ranks": [],
     "median_start_distance": None,
 }
+NOT_JUDGED = {"ledger": {}, "themes": [], "claims": []}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Inputs:
     stats: dict
     cards: dict[str, dict]  # by environment
     aliasing: list[dict]
-    claims: list[dict]  # of claims.json
+    claims: dict  # claims.json: ledger, themes and claims
     probes: list[dict]
     files: dict[str, Sequence[Path]]  # rows, pairs, curves
 
@@ -136,7 +137,7 @@ def read(params: Params, stats: Path | None = None, claims: Path | None = None, 
     cards, shifted, probes = ([_read_keys(path, KEYS[kind]) for path in files.pop(kind, ())] for kind in KEYS)
     shifted = [found for found in shifted if found["ratio_one_patch"] is not None]
     params = runs.widened(params, among={cell["method"] for cell in judged["cells"]})  # what has been run is shown
-    verdicts = ledger.stored(claims) if claims and Path(claims).exists() else []
+    verdicts = ledger.stored(claims) if claims and Path(claims).exists() else NOT_JUDGED
     return Inputs(params, EMPTY | judged, {card["env"]: card for card in cards}, shifted, verdicts, probes, files)
 
 

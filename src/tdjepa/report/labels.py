@@ -21,7 +21,9 @@ def method_label(params: Params, method: str) -> str:
 def methods(params: Params) -> list[str]:
     """The paper's methods in the order of its main table, then those that only this project runs everywhere."""
     ablations = set(published.load()["ablations"]["rows"]) - {"tdjepa"}
-    known = [*published.load()["methods"], *params.methods_run]
+    listed = published.load()["methods"]
+    beside = {"lewm": [m for m in params.methods_run if m == "lewm_compute"]}  # what the gain costs, next to LeWM
+    known = [*(m for name in listed for m in (name, *beside.get(name, ()))), *params.methods_run]
     return [m for m in dict.fromkeys(known) if m not in ablations and not m.endswith((LEAKY, "_continued"))]
 
 

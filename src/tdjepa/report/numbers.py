@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.config.yaml_file import read_yaml
-from tdjepa.evidence import published
+from tdjepa.evidence import headlines, published
 from tdjepa.evidence.columns import SPLITS
+from tdjepa.evidence.verdicts import DECIDED, VERDICTS
 from tdjepa.report import recipe_text, summary
 from tdjepa.report.inputs import Inputs, mean
 from tdjepa.report.labels import COSTS, ENVS, NOT_RUN, SOLVERS, UNTRAINED, methods
@@ -83,15 +84,15 @@ def _protocol(inputs: Inputs) -> Iterator[Macro]:
 
 
 def _claims(inputs: Inputs) -> Iterator[Macro]:
-    """How many claims came out how, under each protocol."""
-    judged = inputs.claims
-    yield ("Claims", str(len(judged)) if judged else NOT_RUN, "claims.json")
-    for protocol, label in (("paper", "Papers"), ("ours", "Ours")):
-        for verdict in ("reproduced", "contradicted", "inconclusive", NOT_RUN):
-            n, name = sum(claim[protocol]["verdict"] == verdict for claim in judged), camel(verdict.replace(" ", "_"))
-            yield (f"Claims{label}{name}", str(n) if judged else NOT_RUN, f"claims.json: {protocol}.verdict")
-    alone = sum(claim["ours"].get("note") == "one training" for claim in judged)
-    yield ("ClaimsOneTraining", str(alone) if judged else NOT_RUN, "claims.json: ours.note")
+    """How many claims came out how, and which ledger says so."""
+    judged, counts = inputs.claims["claims"], headlines.counts(inputs.claims["claims"])
+    numbers = {"Claims": sum(counts.values()), "ClaimsOpen": sum(counts[v] for v in VERDICTS if v not in DECIDED)}
+    numbers |= {f"Claims{camel(verdict.replace(' ', '_'))}": n for verdict, n in counts.items()}
+    for name, n in numbers.items():
+        yield (name, str(n) if judged else NOT_RUN, "claims.json: verdicts")
+    sentences = headlines.sentences(inputs.claims)
+    yield ("ClaimsHeadlines", " ".join(sentences) if judged else NOT_RUN, "claims.json")
+    yield ("ClaimsLedger", headlines.ledger_text(inputs.claims) if judged else NOT_RUN, "claims.json: ledger")
 
 
 def _published_facts() -> Iterator[Macro]:

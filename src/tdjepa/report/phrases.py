@@ -83,14 +83,11 @@ def difference_text(inputs: Inputs, comparison: dict | None) -> str:
 
 
 def effect_text(found: dict, digits: int, unit: str = "points") -> str:
-    """Effect, interval, p and note of the test that decides a claim; empty when it was not run."""
-    if found.get("effect") is None:
+    """Effect and interval of a claim's test; empty when it was not run."""
+    if found["effect"] is None:
         return ""
-    digits, p = digits if unit == "points" else 3, found.get("p_holm", found.get("p"))  # correlations are small
-    text = number(found["effect"], digits)
-    text += "" if None in (found.get("low"), found.get("high")) else f" {interval_text(found, digits)}"
-    text += "" if p is None else f", p {p_text(p)}"
-    return text + (f", {found['note']}" if found.get("note") else "")
+    digits = digits if unit == "points" else 3  # correlations are small
+    return number(found["effect"], digits) + ("" if found["low"] is None else f" {interval_text(found, digits)}")
 
 
 def clear_winner(cells: list[dict | None]) -> dict | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tdjepa.base.artefacts import write_text
 from tdjepa.evidence import published
-from tdjepa.report import diagnostic_tables, extra_tables, phrases
+from tdjepa.report import claims_table, diagnostic_tables, extra_tables, phrases, verdicts_block
 from tdjepa.report.captions import captioned, seeds_text, swept_text
 from tdjepa.report.inputs import Inputs
 from tdjepa.report.labels import COSTS, ENVS, UNTRAINED, cost_text, method_label, methods
@@ -168,14 +168,15 @@ ALL = (
     *(extra_tables.floors, extra_tables.training_seeds, extra_tables.three_frames, extra_tables.split_leak),
     *(diagnostic_tables.rank_epochs, diagnostic_tables.disagreement, diagnostic_tables.failures),
     diagnostic_tables.probe,
-    *(extra_tables.data, extra_tables.claims),
+    *(extra_tables.data, claims_table.themes, claims_table.claims),
 )
 
 
 def write(inputs: Inputs, out: Path) -> None:
-    """Every table as LaTeX and Markdown; a file whose text is the same stays untouched."""
+    """Every table as LaTeX and Markdown, and the verdicts for the README; a file whose text is the same stays untouched."""
+    made = {"verdicts.md": verdicts_block.markdown(inputs)}
     for table in (build(inputs) for build in ALL):
-        for kind, text in (("tex", table.to_latex()), ("md", table.to_markdown())):
-            path = out / "tables" / f"{table.name}.{kind}"
-            if not path.exists() or path.read_text() != text:
-                write_text(path, text)
+        made |= {f"tables/{table.name}.tex": table.to_latex(), f"tables/{table.name}.md": table.to_markdown()}
+    for name, text in made.items():
+        if not (out / name).exists() or (out / name).read_text() != text:
+            write_text(out / name, text)

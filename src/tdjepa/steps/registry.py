@@ -77,9 +77,8 @@ def options(verb: Verb) -> tuple[Option, ...]:
 
 
 for part, names in (("tables", TABLES), ("figures", FIGURES)):
-    DECLARED["steps"][part]["gives"] = [
-        file.format(name) for name in names for file in DECLARED["steps"][part]["gives"]
-    ]
+    given = [file.format(name) for name in names for file in DECLARED["steps"][part]["gives"]]
+    DECLARED["steps"][part]["gives"] = list(dict.fromkeys(given))  # some files are no table's or figure's own
 STEPS = verbs_of(DECLARED["steps"], Step)
 PHASES = tuple(dict.fromkeys(step.phase for step in STEPS.values() if step.phase))
 SECTIONS = {phase: tuple(sections) for phase, sections in DECLARED["sections"].items()}

@@ -18,6 +18,7 @@ from tdjepa.base.artefacts import canonical, write_card, write_text
 from tdjepa.config.params import Params
 from tdjepa.config.part import place
 from tdjepa.config.part import text as part_text
+from tdjepa.evidence import headlines
 from tdjepa.evidence.guard import require_rows, rows_of
 from tdjepa.report import captions, gather, inputs, tables
 from tdjepa.report.inputs import Inputs
@@ -28,7 +29,7 @@ from tdjepa.report.phrases import design_text
 from tdjepa.report.table import Strong
 from tdjepa.steps.paths import path
 
-ELSEWHERE = ("data", "claims")  # tables that have a section of their own
+ELSEWHERE = ("data", "themes", "claims")  # tables that have a section of their own
 EXPECTED = Path("workflow", "expected_seconds.yaml")
 LONG = 48  # characters; a longer text wraps
 pretty = functools.partial(json.dumps, indent=1, sort_keys=True, ensure_ascii=False)
@@ -51,6 +52,7 @@ def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
     """The whole file as text."""
     made, p = [build(found) for build in tables.ALL], found.params
     shown, left_out = pictures.rollouts(rollouts)
+    figures = pictures.figures(found, _title)
     templates = _environment()
     style, script = (templates.loader.get_source(templates, name)[0] for name in ("page.css", "page.js"))
     traced = canonical(trace(found, cells.cited(made))).replace("<", "\\u003c")  # no "</script>" in it
@@ -58,11 +60,15 @@ def page(found: Inputs, rollouts: Sequence[Path], times: Sequence[Path]) -> str:
         scale=p.scale,
         facts=_facts(found),
         counts=claims.counts(found.claims),
-        claims=[claims.view(claim, p.render.digits) for claim in found.claims],
+        headlines=headlines.sentences(found.claims),
+        ledger=headlines.ledger_text(found.claims) if found.claims["claims"] else "",
+        claims=claims.themes(found.claims, p.render.digits),
+        claims_figure=next(one for one in figures if one["name"] == "claims"),
+        themes_table=next(table for table in made if table.name == "themes"),
         tables=[table for table in made if table.name not in ELSEWHERE],
         data_table=next((table for table in made if table.name == "data"), None),
         cards={ENVS[env]: pretty(found.cards[env]) for env in ENVS if env in found.cards},
-        figures=pictures.figures(found, _title),
+        figures=[one for one in figures if one["name"] != "claims"],
         rollouts=shown,
         left_out=", ".join(path.as_posix() for path in left_out),
         cells=cells.every_cell(found),
@@ -77,7 +83,7 @@ def _environment() -> Environment:
     made = Environment(loader=PackageLoader(__package__, ""), **how)
     made.filters |= {"maths": _maths, "kind": _kind, "title": _title, "rows_link": cells.rows_link, "digest": _digest}
     made.tests["strong"] = lambda text: isinstance(text, Strong)
-    made.globals |= {"MARKS": claims.MARKS, "NOT_RUN": NOT_RUN}
+    made.globals |= {"MARKS": headlines.MARKS, "NOT_RUN": NOT_RUN}
     return made
 
 
