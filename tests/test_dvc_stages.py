@@ -87,7 +87,7 @@ def test_sources_of_a_verb(monkeypatch):
     assert "src/tdjepa/envs/two_room.py" in sources("collect", "two_room")
     assert "src/tdjepa/envs/two_room.py" not in sources("train", "two_room")
     assert "src/tdjepa/evidence/published.yaml" in sources("figures")
-    assert "src/tdjepa/evidence/bootstrap.py" in sources("judge")
+    assert "src/tdjepa/evidence/intervals.py" in sources("judge")
     page = {f"src/tdjepa/report/page/page.{kind}" for kind in ("html", "css", "js")}
     assert page <= set(sources("page"))
     assert not page & set(sources("numbers"))

@@ -41,11 +41,14 @@ def trainings(p: Params) -> list[tuple[str, str, int]]:
 
 
 def designs_of(p: Params, method: str, seed: int) -> dict[str, Design]:
-    """The designs that a training is evaluated by."""
+    """The designs that a training is evaluated by; a checkpoint from elsewhere, with a seed that is none of ours, by those that
+    ask for every training."""
+    foreign = seed not in p.train_seeds
     return {
         name: design
         for name, design in p.evaluate.designs.items()
-        if method in (design.methods or (method,)) and seed in train_seeds_of(p, method)[: design.trainings]
+        if method in (design.methods or (method,))
+        and (seed in train_seeds_of(p, method)[: design.trainings] or (foreign and design.trainings is None))
     }
 
 
