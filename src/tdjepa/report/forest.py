@@ -38,11 +38,11 @@ def claims(inputs: Inputs) -> Figure:
         not_run(figure.subplots())
         return figure
     heights = [ROW * len(rows) + EDGE for rows in shown.values()]
-    figure = Figure(figsize=(PAGE, sum(heights) + 0.35), layout="constrained")
+    figure = Figure(figsize=(PAGE, sum(heights) + 0.45), layout="constrained")
     axes = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
     for ax, (unit, rows) in zip(axes, shown.items(), strict=True):
         _panel(ax, unit, rows)
-    figure.legend(handles=_key(found), loc="outside upper center", ncols=7, columnspacing=1.0, handletextpad=0.4)
+    figure.legend(handles=_key(found), loc="outside upper center", ncols=4, columnspacing=1.0, handletextpad=0.4)
     return figure
 
 
@@ -99,4 +99,4 @@ def _key(found: Sequence[Mapping]) -> list:
         if verdict in there and mark
     ]
     hollow = Line2D([], [], color="black", marker="D", mfc="none", lw=0, ms=3.4, mew=0.7, label="published")
-    return [*marks, hollow, Patch(color="0.91", lw=0, label="no meaningful difference")]
+    return [*marks, hollow, Patch(color="0.91", lw=0, label="margin: means nothing")]
