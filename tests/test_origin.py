@@ -60,13 +60,13 @@ def test_a_value_is_the_nearest_scale_s_in_a_chain(raw):
     assert leaves["train.batch"] == (16, "scale quick")
     assert leaves["train.lr"] == (0.002, "scale desk")
     assert leaves["train.clip"] == (1.0, "base")
-    assert leaves["methods.lewm_compute.terms.sigreg.weight"] == (0.36, "like lewm (scale desk)")
+    assert leaves["methods.lewm_compute.terms.sigreg.weight"] == (0.09, "like lewm (base)")
     assert leaves["methods.lewm.trains_on"] == ("train", "default")
 
 
 def test_one_training_has_its_recipes_and_its_cell(raw):
     leaves = found(origin.of_training(raw, "push_t", "tdjepa_no_hinge", "desk"))
-    assert leaves["train.lr"] == (0.0015, "recipe push_t (scale desk)")
+    assert leaves["train.steps_per_epoch"] == (250, "recipe push_t (scale desk)")
     assert leaves["train.batch"] == (32, "scale desk")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.negatives"] == (False, "base")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.pairs"] == ("all", "like tdjepa (scale desk)")
@@ -78,7 +78,7 @@ def test_one_training_has_its_recipes_and_its_cell(raw):
     assert leaves["cell.pairs"] == (200, "scale desk")
     assert "train.steps_per_epoch * step_factor" not in leaves
     lewm = found(origin.of_training(raw, "two_room", "lewm_compute", "desk"))
-    assert lewm["train.steps_per_epoch * step_factor"] == (110, "computed")
+    assert lewm["train.steps_per_epoch * step_factor"] == (230, "computed")
     assert lewm["cell.cost"] == ("l2", "like lewm (base)")
     terms = {"sigreg": {"weight": 2.0}, "temporal": {"margin": 3.0}}
     raw["scales"]["desk"]["recipes"] = [{"when": {"env": "cube"}, "terms": terms}]
@@ -110,7 +110,7 @@ def test_the_difference_of_two_scales(raw):
     assert origin.difference(raw, "desk", "quick") == [
         ("train_seeds", ([3072, 3073, 3074, 3075, 3076], [3072]), ("scale desk", "scale quick")),
         ("recipes.reacher.when.env", ("reacher", None), ("scale desk", "")),
-        ("recipes.reacher.train.steps_per_epoch", (150, None), ("scale desk", "")),
+        ("recipes.reacher.train.steps_per_epoch", (160, None), ("scale desk", "")),
         ("evaluate.designs.main.pairs", (200, 40), ("scale desk", "scale quick")),
     ]
     assert origin.difference(raw, "desk", "desk") == []

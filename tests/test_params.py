@@ -41,7 +41,7 @@ def test_a_method_is_like_another_at_every_scale(raw):
         mine, like = p.methods["mine"], p.methods["lewm_original"]
         assert mine.terms.sigreg == like.terms.sigreg == p.methods["lewm"].terms.sigreg
         assert mine.terms.one_step == like.terms.one_step.model_copy(update={"weight": 2.0})
-    raw["scales"]["desk"]["methods"]["lewm"]["terms"]["sigreg"]["weight"] = 5.0
+    raw["scales"]["desk"]["methods"]["lewm"] = {"terms": {"sigreg": {"weight": 5.0}}}
     assert resolve(raw, "desk").methods["mine"].terms.sigreg.weight == 5.0
 
 

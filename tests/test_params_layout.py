@@ -60,18 +60,18 @@ CASES = [  # override, lines that differ, the values that differ by scale
     ),
     ("scales.desk.train_seeds=[3073]", SEEDS, {"desk": {"train_seeds": [3073]}}),
     (
-        "scales.desk.recipes.push_t.train.lr=0.00001",  # written as 1e-05, which YAML 1.1 reads as text
+        "scales.desk.recipes.cube_rc_aux.train.lr=0.00001",  # written as 1e-05, which YAML 1.1 reads as text
         [
-            f"{sign}push_t: {{when: {{env: push_t}}, train: {{steps_per_epoch: 55, lr: {lr}}}}}"
-            for sign, lr in zip("-+", ("1.5e-3", "1e-05"), strict=True)
+            f"{sign}cube_rc_aux: {{when: {{env: cube, method: rc_aux}}, train: {{lr: {lr}}}}}"
+            for sign, lr in zip("-+", ("4.0e-3", "1e-05"), strict=True)
         ],
-        {"desk": {"recipes.push_t.train.lr": "1e-05"}},
+        {"desk": {"recipes.cube_rc_aux.train.lr": "1e-05"}},
     ),
     ("scales.smoke.mine.pairs=50", ["-pairs: 40", "+pairs: 50"], {"smoke": {"mine.pairs": 50}}),
     (
         "methods.rc_aux.terms.sigreg.weight=0.5",
         ["-sigreg: {weight: 0.09, directions: 1024, knots: 17}", "+sigreg: {weight: 0.5, directions: 1024, knots: 17}"],
-        {scale: {"methods.rc_aux.terms.sigreg.weight": 0.5} for scale in ("paper", "smoke", "rehearsal")},
+        {scale: {"methods.rc_aux.terms.sigreg.weight": 0.5} for scale in ("paper", "desk", "smoke", "rehearsal")},
     ),
     (
         "~scales.desk.methods.tdjepa_continued",
