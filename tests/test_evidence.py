@@ -10,8 +10,9 @@ from scipy import stats
 
 from synthetic import PAIRS, outcomes, random_outcomes, rows_of
 from tdjepa.base.errors import UserError
-from tdjepa.evidence import coverage, intervals, moves, paired, simulate, summary
+from tdjepa.evidence import intervals, moves, paired, simulate, summary
 from tdjepa.evidence.intervals import Pool, Trainings
+from tdjepa.tools import coverage
 
 
 def the_cell(frame, method="tdjepa"):

@@ -176,6 +176,21 @@ def test_cells_say_what_is_missing_and_hold_the_rate_of_each_seed():
     assert (cell["train_seeds"], len(cell["plan_seeds"])) == ([3072, 3073], 3)
 
 
+def test_missing_and_single_trainings_are_named(tmp_path, capsys):
+    frames = [
+        outcomes(random_outcomes(i, (n, 1, 9)), m, c) for i, (m, c, n) in enumerate((("a", "l2", 3), ("a", "d_psi", 2)))
+    ]
+    frames.append(outcomes(random_outcomes(5, (1, 1, 9)), "b", "l2"))
+    files = [write(tmp_path / f"{i}.parquet", frame) for i, frame in enumerate(frames)]
+    stats = judge.run(files, tmp_path / "out", SETTINGS)
+    found = {cell["id"].split("/", 1)[1]: judge.incomplete(cell) for cell in stats["cells"]}
+    assert found["a/l2/icem/w1/epoch2"] == []
+    assert found["a/d_psi/icem/w1/epoch2"] == ["trainings 3074 are missing, which other cells of a have"]
+    assert "a single training" in found["b/l2/icem/w1/epoch2"][0]
+    by_name = {(c["a"].split("/")[1], c["b"].split("/")[1]): c["n_train_seeds"] for c in stats["comparisons"]}
+    assert by_name == {("a", "a"): 2, ("a", "b"): 1}
+
+
 def test_rounding_keeps_small_p_values():
     rounded = {"p": 1.23457e-20, "x": [None, 0.0], "n": 3}
     assert judge.rounded({"p": 1.23456789e-20, "x": [float("nan"), -0.0], "n": 3}) == rounded

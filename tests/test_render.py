@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+import subprocess
 
 import pytest
 
@@ -374,3 +375,19 @@ def test_a_ceiling_says_on_how_many_pairs_it_rests(found, p):
     assert "True simulator as model: pairs 16 in Two-Room. " in table.caption
     assert "†" not in {row[0]: row[1] for row in table.body if row}["True simulator as model"]
     assert any(row[0] == "True simulator as model" and ", 16 pairs" in row[2] for row in summary.table(some, True).body)
+
+
+def test_each_table_compiles_by_itself_with_the_packages_that_its_first_line_lists(whole, tmp_path):
+    """In other people's papers there is no preamble of ours."""
+    pages = []
+    for name, make in TABLES.items():
+        text = make(whole).to_latex()
+        packages = re.findall(r"\\usepackage\{\w+\}", text.splitlines()[0])
+        lines = [r"\documentclass[a4paper]{article}", *packages, r"\begin{document}", text, r"\end{document}"]
+        (tmp_path / f"{name}.tex").write_text("\n".join(lines))
+        command = ["pdflatex", "-draftmode", "-interaction=nonstopmode", "-halt-on-error", f"{name}.tex"]
+        pages.append(
+            (name, subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, errors="replace"))
+        )
+    failed = {name: told for name, process in pages if (told := process.communicate()[0]) and process.returncode}
+    assert failed == {}

@@ -127,8 +127,8 @@ def judge(call, out):
     cfg, rows, pairs = _judged(call)
     stats = judge.run(rows, out, cfg, pairs)
     for cell in stats["cells"]:
-        if cell["n_missing"]:
-            print(f"  incomplete: {cell['id']}: {cell['n_missing']} of its rows are missing")
+        for problem in judge.incomplete(cell):
+            print(f"  incomplete: {cell['id']}: {problem}")
     facts = {"cells": len(stats["cells"]), "comparisons": len(stats["comparisons"])}
     return {**facts, "unused_columns": ", ".join(unused_columns(rows)) or "none", "file": out / "stats.json"}
 
@@ -241,6 +241,21 @@ def floors(p, env, docs):
     from tdjepa.tools import floors
 
     _table(docs, f"floors:{p.scale}", lambda: floors.run(p, tuple(env or ENVS)).to_markdown())
+
+
+def power(p, rows, difference, simulations, docs):
+    from tdjepa.evidence.guard import rows_of
+    from tdjepa.tools import power
+
+    files = rows or rows_of(p.scale)
+    _table(docs, f"power:{p.scale}", lambda: power.run(p, files, difference, max(1, simulations)))
+
+
+def coverage(simulations, out, docs):
+    from tdjepa.tools import coverage
+
+    _table(docs, "coverage", lambda: coverage.run(max(1, simulations), out))
+    return {"file": out}
 
 
 def _table(docs, mark: str, make) -> None:

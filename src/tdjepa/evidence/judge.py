@@ -14,6 +14,7 @@ from tdjepa.config.names import MAIN
 from tdjepa.config.records.evidence import Judge
 from tdjepa.evidence import alignment, contact, guard, intervals, moves, paired, summary
 from tdjepa.evidence import rows as evaluation_rows
+from tdjepa.evidence.columns import UNTRAINED
 from tdjepa.evidence.summary import Cell
 
 CELL_FIELDS = [
@@ -63,7 +64,10 @@ def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = Non
     found = {
         "scale": frame["scale"].iloc[0] if len(frame) else None,
         **{"seed": settings.seed, "resamples": settings.bootstrap, "level": settings.level},
-        "cells": [_describe(cell, floors.get((cell.env, cell.design)), pool, settings.level) for cell in cells],
+        "cells": [
+            _describe(cell, floors.get((cell.env, cell.design)), expected_trainings(cell, cells), pool, settings.level)
+            for cell in cells
+        ],
         "comparisons": _comparisons(cells, pool, settings),
         "phases": contact.phases(frame),
         "geometry": contact.geometry(frame),
@@ -74,13 +78,34 @@ def judge(frame: pd.DataFrame, settings: Judge, pairs: pd.DataFrame | None = Non
     return rounded(found)
 
 
-def _describe(cell: Cell, floor: float | None, pool: intervals.Pool, level: float) -> dict:
+def _describe(cell: Cell, floor: float | None, expected: set[int], pool: intervals.Pool, level: float) -> dict:
     c = paired.contrast([(1, cell)])
     (group,) = c.groups
     low, high, kind = intervals.of_rate(group.values, c.clusters, paired.spread([c], pool), level)
-    text = summary.summarise(cell)
+    text = summary.summarise(cell) | {"missing_trainings": sorted(expected - set(cell.train_seeds.tolist()))}
     excess = None if floor is None else text["mean"] - floor
     return {**text, "low": low, "high": high, "interval": kind, "excess_over_random": excess}
+
+
+def incomplete(cell: dict) -> list[str]:
+    """What a cell of stats.json lacks, in words."""
+    found = [f"{cell['n_missing']} of its rows are missing"] if cell["n_missing"] else []
+    if cell["missing_trainings"]:
+        seeds = ", ".join(map(str, cell["missing_trainings"]))
+        found.append(f"trainings {seeds} are missing, which other cells of {cell['method']} have")
+    elif cell["n_train_seeds"] == 1 and cell["design"] == cell["setting"] == MAIN and cell["method"] not in UNTRAINED:
+        found.append("a single training, so its interval knows only from other methods how trainings vary")
+    return found
+
+
+def expected_trainings(cell: Cell, cells: Sequence[Cell]) -> set[int]:
+    """The trainings that the method's other cells of the same design, setting and epoch have: this one should have them."""
+    alike = [
+        c
+        for c in cells
+        if all(getattr(c, k) == getattr(cell, k) for k in ("env", "method", "design", "setting", "epoch"))
+    ]
+    return {seed for c in alike for seed in c.train_seeds.tolist()}
 
 
 def _comparisons(cells: Sequence[Cell], pool: intervals.Pool, settings: Judge) -> list[dict]:

@@ -95,14 +95,21 @@ def contrast(terms: Sequence[tuple[float, Cell]], pairs: np.ndarray | None = Non
 
 
 def pooled(cells: Sequence[Cell]) -> Pool:
-    """What the cells of the published protocol at each method's last epoch say of trainings: single ones, and two costs of
-    one method against each other. A leaky training repeats its honest twin, so it is not pooled."""
-    main = [c for c in cells if c.setting == c.design == MAIN and c.trained and not c.method.endswith(LEAKY)]
-    last = {(c.env, c.method): max(o.epoch for o in main if (o.env, o.method) == (c.env, c.method)) for c in main}
-    main = [c for c in main if c.epoch == last[c.env, c.method]]
+    """What the cells of the published protocol say of trainings: single ones, and two costs of one method against each
+    other."""
+    main = poolable(cells)
     two = [((1, a), (-1, b)) for a, b in itertools.combinations(main, 2) if (a.env, a.method) == (b.env, b.method)]
     found = [contrast(terms) for terms in [*(((1, c),) for c in main), *two]]
     return Pool(of_trainings([c])[0] for c in found if c is not None)
+
+
+def poolable(cells: Sequence[Cell]) -> list[Cell]:
+    """The main design's at each method's last epoch. A leaky training repeats its honest twin, so it is left out."""
+    main = [c for c in cells if c.setting == c.design == MAIN and c.trained and not c.method.endswith(LEAKY)]
+    last: dict[tuple, int] = {}
+    for c in main:
+        last[c.env, c.method] = max(c.epoch, last.get((c.env, c.method), 0))
+    return [c for c in main if c.epoch == last[c.env, c.method]]
 
 
 def of_trainings(contrasts: Sequence[Contrast]) -> list[Trainings]:

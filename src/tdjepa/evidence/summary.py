@@ -93,6 +93,8 @@ def plan_seed_means(success: np.ndarray) -> np.ndarray:
 
 def nanmean(values: np.ndarray, axes) -> np.ndarray:
     """The mean over these axes of the values that are there, NaN where none is."""
+    if not np.isnan(values).any():  # the usual case
+        return values.mean(axes)
     return quotient(np.nansum(values, axes), (~np.isnan(values)).sum(axes))
 
 

@@ -64,7 +64,7 @@ def reproduced_text(inputs: Inputs, cell: dict | None, interval: bool = True) ->
 
 def partial(params: Params, cell: dict) -> bool:
     """Whether the cell has fewer rows than the parameters plan, so that a half-finished run is seen as such."""
-    if cell.get("n_missing"):
+    if cell.get("n_missing") or cell.get("missing_trainings"):
         return True
     if cell.get("setting", MAIN) != MAIN or cell["method"] in (SIMULATOR, TRUE_STATE):
         return False  # a sweep says itself how many seeds it takes, the simulator's label how many pairs

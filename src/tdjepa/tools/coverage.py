@@ -4,37 +4,49 @@ tdjepa coverage --out docs/coverage.csv --docs docs/statistics.md
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from tdjepa.base.artefacts import write_text
 from tdjepa.base.progress import progress
 from tdjepa.base.streams import stream
 from tdjepa.evidence import alignment, intervals, paired, simulate
 from tdjepa.evidence.effects import Evidence, of_pairs
+from tdjepa.evidence.intervals import Pool
 from tdjepa.evidence.simulate import Size, World
 from tdjepa.evidence.summary import Cell
+from tdjepa.report.table import Table
 
 LEVEL = 0.95
 METHODS = 4
-SIZES = (Size(5, 1, 200), Size(3, 1, 200), Size(5, 1, 200, 60), Size(5, 1, 100), Size(3, 10, 50))
-WORLDS = (World(0.0, 1.5), World(0.2, 1.0, interaction=1.0), World(0.6, 1.0), World(0.0, 0.0, 0.0, 0.0))
-RATES = (0.5, 0.8, 0.95, 0.99, 0.04)
+SIZES = (Size(5, 1, 200), Size(3, 1, 200, 60), Size(3, 10, 50))
+WORLDS = (World(0.0, 1.5), World(0.25, 1.0, interaction=1.0), World(0.6, 1.0))
+RATES = (0.5, 0.85, 0.97, 0.04)
 STRATA = 2
+RARELY = 0.02
 
 
-def run(simulations: int, seed: int = 20260714) -> pd.DataFrame:
+def run(simulations: int, out: Path) -> Table:
+    """Write every setting into a file, and show the range of each kind."""
+    found = grid(simulations)
+    write_text(out, found.to_csv(index=False, lineterminator="\n"))
+    return shown(found, simulations)
+
+
+def grid(simulations: int, seed: int = 20260714) -> pd.DataFrame:
     """One line per kind of interval, world, size and rate: coverage, mean half-width in points, share of exact bounds."""
-    grid = [(size, world, rate) for size in SIZES for world in WORLDS for rate in RATES]
+    settings = [(size, world, rate) for size in SIZES for world in WORLDS for rate in RATES]
     out = []
-    with progress(len(grid) + 2, "coverage", "settings") as bar:
-        for size, world, rate in grid:
+    with progress(len(settings) + 2, "coverage", "settings") as bar:
+        for size, world, rate in settings:
             rng = stream(seed, "coverage", str(size), repr(world), str(rate))
             for kind, found in simulated(rng, simulations, size, world, rate).items():
                 out.append({"kind": kind, **described(size, world, rate), **found})
             bar.update()
         for spread in (0.05, 0.3):
-            found = of_correlations(stream(seed, "correlations", str(spread)), min(simulations, 200), spread)
+            found = of_correlations(stream(seed, "correlations", str(spread)), min(simulations, 150), spread)
             out.append({"kind": "correlations", "trainings": 5, "training": spread, **found})
             bar.update()
     return pd.DataFrame(out)
@@ -60,9 +72,14 @@ def simulated(rng: np.random.Generator, simulations: int, size: Size, world: Wor
 def asked(here: list[Cell], there: list[Cell], rate: float) -> Iterator[tuple[str, float, tuple]]:
     """(kind, truth, interval) of one simulated run of two environments."""
     pool = paired.pooled([*here, *there])
-    a, a2, b = here[0], here[1], here[2]  # two costs of a method, another method
+    for m in range(METHODS):
+        a, a2, b = here[2 * m], here[2 * m + 1], here[(2 * m + 2) % len(here)]  # two costs of a method, another method
+        yield from of_method(a, a2, b, there[2 * m : 2 * m + 2], pool, rate)
+
+
+def of_method(a: Cell, a2: Cell, b: Cell, there: list[Cell], pool: Pool, rate: float) -> Iterator[tuple]:
     yield "cell", rate, of_cell(a, pool)
-    others = intervals.Pool(t for t in pool.known if t.method != a.method)
+    others = Pool(t for t in pool.known if t.method != a.method)
     yield "cell of one training", rate, of_cell(simulate.first_trainings(a, 1), others)
     methods, costs = paired.contrast([(1, a), (-1, b)]), paired.contrast([(1, a), (-1, a2)])
     yield "two methods", 0.0, paired.contrast_interval([methods], pool, LEVEL)
@@ -74,7 +91,7 @@ def asked(here: list[Cell], there: list[Cell], rate: float) -> Iterator[tuple[st
     yield "two strata", 0.0, paired.contrast_interval(parts, pool, LEVEL)
 
 
-def of_cell(cell: Cell, pool: intervals.Pool) -> tuple[float, float, str]:
+def of_cell(cell: Cell, pool: Pool) -> tuple[float, float, str]:
     c = paired.contrast([(1, cell)])
     return intervals.of_rate(c.groups[0].values, c.clusters, paired.spread([c], pool), LEVEL)
 
@@ -105,11 +122,20 @@ def of_correlations(rng: np.random.Generator, simulations: int, spread: float, t
     return {"coverage": float(np.mean(hits)), "half_width": round(float(np.mean(widths)), 4), "exact": 0.0}
 
 
-def worst(found: pd.DataFrame) -> pd.DataFrame:
-    """Per kind: the least and the most coverage, the most among settings where the exact bound hardly ever acts."""
-    plain = found[found["exact"] < 0.02]
-    by = found.groupby("kind", sort=False)["coverage"]
-    table = pd.DataFrame({"settings": by.size(), "least": by.min(), "median": by.median()})
-    table["most without exact bound"] = plain.groupby("kind", sort=False)["coverage"].max()
-    table["most"] = by.max()
-    return table
+def shown(found: pd.DataFrame, simulations: int) -> Table:
+    """Per kind the range of coverage, apart where the exact bound acted in more than RARELY of the runs."""
+    body = []
+    for kind, of_kind in found.groupby("kind", sort=False):
+        texts = []
+        for part in (of_kind[of_kind["exact"] <= RARELY], of_kind[of_kind["exact"] > RARELY]):
+            covered = 100 * part["coverage"]
+            median = f", median {covered.median():.1f}"
+            texts.append(f"{covered.min():.1f} to {covered.max():.1f}{median} ({len(part)})" if len(part) else "–")
+        body.append([kind, *texts])
+    error = 100 * (LEVEL * (1 - LEVEL) / simulations / METHODS) ** 0.5
+    caption = (
+        f"Coverage (%) of the {LEVEL:.0%} intervals by kind: least to most over (so many) settings of {simulations} simulated "
+        f"runs of {METHODS} methods, a standard error of about {error:.1f} points each; docs/coverage.csv has "
+        f"them all. With the exact bound: it acted in more than {RARELY:.0%} of the runs."
+    )
+    return Table("coverage", caption, ["Interval of", "without the exact bound", "with it"], body)
