@@ -220,12 +220,6 @@ def test_permutation_flips_whole_episodes_by_their_weight():
     assert paired.permutation(pair_of(a, b, pairs=PAIRS), 0) == pytest.approx(all_flips(by_episode))
 
 
-def test_holm_known_answer():
-    assert paired.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert paired.holm([0.9, 0.8]) == pytest.approx([1, 1])
-    assert len(paired.holm([])) == 0
-
-
 def test_two_costs_of_one_checkpoint_share_their_training_noise():
     """Both costs rise and fall with the checkpoint: drawn together their difference is sharp, drawn apart it is not."""
     quality = np.array([0.1, 0.5, 0.9]).reshape(3, 1, 1)

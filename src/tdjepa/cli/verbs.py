@@ -248,13 +248,13 @@ def power(p, rows, difference, simulations, docs):
     from tdjepa.tools import power
 
     files = rows or rows_of(p.scale)
-    _table(docs, f"power:{p.scale}", lambda: power.run(p, files, difference, max(1, simulations)))
+    _table(docs, f"power:{p.scale}", lambda: power.run(p, files, difference, max(1, simulations)).to_markdown())
 
 
 def coverage(simulations, out, docs):
     from tdjepa.tools import coverage
 
-    _table(docs, "coverage", lambda: coverage.run(max(1, simulations), out))
+    _table(docs, "coverage", lambda: coverage.run(max(1, simulations), out).to_markdown())
     return {"file": out}
 
 

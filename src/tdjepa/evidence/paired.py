@@ -215,16 +215,6 @@ def _random_flips(seed: int, n: int) -> np.ndarray:
     return stream(seed, "flips", n).choice(np.array([-1.0, 1.0], np.float32), (PERMUTATIONS, n))
 
 
-def holm(p: Sequence[float]) -> np.ndarray:
-    """Holm's step-down correction of p-values (n,)."""
-    p = np.asarray(p, float)
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    corrected = np.empty(len(p))
-    corrected[order] = np.minimum(1.0, stepped)
-    return corrected
-
-
 def matched(a: Cell, b: Cell) -> tuple[np.ndarray, np.ndarray] | None:
     """Outcomes of two cells side by side, (T, P, E) twice; None when no training seed is shared."""
     if not a.trained or not b.trained:

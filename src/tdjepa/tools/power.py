@@ -86,7 +86,9 @@ def comparisons(p: Params, env: str) -> Iterator[tuple[str, Size, tuple[int, int
             yield "two methods", Size(n, main.plan_seeds, main.pairs), (n, n)
     yield "two costs of one method", Size(most, main.plan_seeds, main.pairs), (most, 0)
     swept = {
-        (min(s.train_seeds or most, most), s.plan_seeds, s.pairs) for s in p.evaluate.sweeps.values() if env in s.envs
+        (min(s.train_seeds or most, most), s.plan_seeds, s.pairs)
+        for s in p.evaluate.sweeps.values()
+        if env in s.envs and s.train_seeds != 1
     }
     for n, plan_seeds, pairs in sorted(swept):
         yield "two cells of a sweep", Size(n, plan_seeds, pairs), (n, 0)
