@@ -62,15 +62,8 @@ def test_bad_groups_are_refused(groups, said):
     assert said in str(error.value)
 
 
-def test_a_group_is_complete_in_itself():
-    """What its methods continue is run with them, or in the run; and a group left empty is none."""
+def test_a_group_left_empty_is_none():
     raw = read_yaml(ROOT / "params.yaml")
-    raw["scales"]["smoke"]["methods_run"] = ["lewm"]
-    raw["scales"]["smoke"]["groups"] = {"extras": ["tdjepa_no_hinge"]}
-    with pytest.raises(UserError, match="tdjepa is not run in two_room"):
-        resolve(raw, "smoke")
-    raw["scales"]["smoke"]["groups"] = {"extras": ["tdjepa", "tdjepa_no_hinge"]}
-    assert set(resolve(raw, "smoke").groups) == set(raw["groups"])
     raw["scales"]["smoke"]["groups"] = dict.fromkeys(raw["groups"])
     assert resolve(raw, "smoke").groups == {}
 

@@ -166,7 +166,7 @@ def test_a_job_is_tried_again_by_the_coordinator_alone_and_with_more_memory(clon
 import os
 
 
-def run(*_, **__):
+def run(cfg, out):
     with open("attempts", "a") as f:
         print(os.environ["SLURM_JOB_ID"], os.environ["SLURM_MEM_PER_NODE"], file=f)
     raise SystemExit(1)
