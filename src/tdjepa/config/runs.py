@@ -81,7 +81,8 @@ def jobs(p: Params, which: str) -> list[dict]:
 
 def ceilings(p: Params) -> list[dict]:
     """The ceiling of an environment is split into jobs, because plans with a simulator are slow; parts count from 1."""
-    split = {env: p.diagnose.ceiling_jobs.get(env, 1) for env in p.envs if env in p.diagnose.ceiling_pairs}
+    asked = [env for env in p.part.envs or p.envs if env in p.diagnose.ceiling_pairs]
+    split = {env: p.diagnose.ceiling_jobs.get(env, 1) for env in asked}
     return [{"env": env, "part": part} for env, jobs in split.items() for part in range(1, jobs + 1)]
 
 
