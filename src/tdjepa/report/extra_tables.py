@@ -53,11 +53,10 @@ def training_seeds(inputs: Inputs) -> Table:
 
 def _trainings(inputs: Inputs, cell: dict) -> str:
     """The mean of each training (their std / the std over plan seeds)."""
-    d, by_seed = inputs.digits, seed_means(cell)
-    texts = [
-        number(by_seed[s], d) if s in by_seed else NOT_RUN for s in runs.train_seeds_of(inputs.params, cell["method"])
-    ]
-    spreads = f"{number(cell['std_train_seeds'], d)}/{number(cell['std'], d)}"
+    d, by_seed, seeds = inputs.digits, seed_means(cell), runs.train_seeds_of(inputs.params, cell["method"])
+    few = d if len(seeds) < 4 else 0  # digits: four columns of five numbers have no room for more
+    texts = [number(by_seed[s], few) if s in by_seed else NOT_RUN for s in seeds]
+    spreads = "/".join(number(cell[key], d) for key in ("std_train_seeds", "std") if cell[key] is not None)
     return Traced(f"{' '.join(texts)} ({spreads})", cell["id"])
 
 
