@@ -56,7 +56,9 @@ def trained(smoke, data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("train")
     for method in widened(smoke).methods_run:
         cfg = train_slice(smoke, "two_room", method, 3072)
-        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method)
+        frozen = cfg.method.backbone
+        backbone = folder / frozen / f"epoch_{cfg.train.epochs:02d}.safetensors" if frozen else None
+        training.run(cfg, data / "episodes.h5", data / "mined/split.json", folder / method, backbone=backbone)
     return folder
 
 

@@ -50,7 +50,7 @@ def rows_of(*frames):
 
 
 RATES = {"d_psi": 0.6, "l2": 0.8, "blend": 0.7, "hard_gate": 0.7, "soft_gate": 0.7}  # of TD-JEPA; baselines 0.5
-SWEEPS = ("blend", "gates", "reacher_protocol", "solvers", "three_frames", "two_room_epochs")  # of tables and claims
+SWEEPS = ("blend", "gates", "reacher_protocol", "solvers", "three_frames", "epoch_nine")  # of tables and claims
 ABLATIONS = ("tdjepa_continued", "tdjepa_symmetric_head", "tdjepa_no_hinge", "tdjepa_no_rollout")
 
 

@@ -66,7 +66,7 @@ def test_stages_watch_the_sections_that_their_jobs_depend_on(smoke):
 
 def test_stages_watch_the_overlays_of_all_scales_that_others_are_like():
     scales = {"desk": {}, "smoke": {}, "quick": {"like": "desk"}, "quicker": {"like": "quick"}}
-    assert dvc.watched("mine", scales) == ["envs", "mine", "scales.${item}", "scales.desk", "scales.quick"]
+    assert dvc.watched("mine", scales) == ["envs", "mine", "scales.${item}", "scales.desk", "scales.quick", "overlays"]
     assert dvc.watched("paper", scales) == []
 
 

@@ -7,8 +7,11 @@ import pytest
 
 from clone import Clone
 from conftest import ROOT
+from synthetic import outcomes, random_outcomes, write
 from tdjepa.cli import main
 from tdjepa.cli.tools import VERBS
+from tdjepa.config.load import load
+from tdjepa.evidence import claims
 
 LOOKS = ("claims", "summary", "status", "verify", "cost", "params", "doctor")  # write only where a destination is named
 REFUSES = ("judge", "render", "page", "paper", "recipes")  # have nothing to work on
@@ -27,6 +30,11 @@ def clone(tmp_path_factory):
     clone = Clone.of_project(tmp_path_factory.mktemp("fresh") / "clone")
     for part in ("evidence", "report"):  # what Git holds of the results
         shutil.copytree(ROOT / "results/desk" / part, clone.path / "results/desk" / part)
+    write(
+        rows := tmp_path_factory.mktemp("rows") / "rows.parquet", outcomes(random_outcomes(0, (2, 1, 6)), scale="desk")
+    )
+    judged = (clone.path / "paper/claims.yaml", [rows], [], clone.path / "results/desk/evidence")
+    claims.run(*judged, load(ROOT / "params.yaml", "smoke").judge)
     clone.run("git", "init", "--quiet")
     clone.run("git", "add", "--all", "--force")
     clone.run("git", "commit", "--quiet", "--message", "as cloned")

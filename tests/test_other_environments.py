@@ -45,7 +45,9 @@ def train(place, method: str):
     cfg, out = train_slice(place.p, place.env, method, SEED), place.trained / method
     saved = {epoch: out / f"epoch_{epoch:02d}.safetensors" for epoch in (1, 2)}
     if not (out / "curve.csv").exists():
-        training.run(cfg, place.episodes, place.mined / "split.json", out)
+        frozen = cfg.method.backbone
+        backbone = train(place, frozen)[2] if frozen else None
+        training.run(cfg, place.episodes, place.mined / "split.json", out, backbone=backbone)
     return saved
 
 
@@ -58,7 +60,8 @@ def test_every_method_trains(place):
         assert about["block"] == place.p.mine.frameskip * make(place.env).action_dim
         assert model.action_std.min() > 0
         curve = list(csv.DictReader((place.trained / method / "curve.csv").read_text().splitlines()))
-        assert [line["step"] for line in curve] == ["1", "2"]
+        per_epoch = train_slice(place.p, place.env, method, SEED).train.steps_per_epoch
+        assert [int(line["step"]) for line in curve] == [per_epoch, 2 * per_epoch]
         assert all(math.isfinite(float(value)) for line in curve for value in line.values())
 
 

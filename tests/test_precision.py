@@ -57,7 +57,7 @@ def test_every_loss_and_head_is_fp32_under_autocast(name, term, monkeypatch):
     z = torch.randn(WINDOWS, method.window, LATENT, generator=torch_stream(0, "z"))
     c = 0.3 * torch.randn(WINDOWS, method.window - 1, LATENT, generator=torch_stream(0, "c"))
     torch.manual_seed(0)
-    head = HEADS[method.head](PAPER.model.head, LATENT) if method.head != "none" else None
+    head = HEADS[method.head](PAPER.model.head, LATENT, LATENT) if method.head != "none" else None
     found, gradient = loss_of(method, head, z, c, autocast=torch.autocast("cpu", torch.bfloat16))
     # the fast statistic has no fp64
     monkeypatch.setattr("tdjepa.objective.methods.sigreg", lambda z, a, knots: plain(z, a.double(), knots))

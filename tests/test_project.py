@@ -25,7 +25,8 @@ def test_every_dependency_is_pinned_exactly():
 @pytest.mark.parametrize(("mark", "name"), [("summary", "summary.md"), ("claims", "verdicts.md")])
 def test_the_readme_shows_the_pipelines_own_tables(mark, name):
     """As committed: somebody's own run of the desk scale may differ in the last digit without breaking the README."""
-    made = committed(f"results/desk/report/{name}").strip()
+    known = subprocess.check_output(["git", "ls-files", "results/desk/report"], cwd=ROOT, text=True).split()
+    made = committed(made).strip() if (made := f"results/desk/report/{name}") in known else ""
     shown = re.search(rf"<!-- {mark}:desk -->\n(.*?)\n?<!-- /{mark}:desk -->", committed("README.md"), re.DOTALL)
     assert shown[1].strip() == made, "run: tdjepa summary --scale desk --readme README.md, and commit both"
 

@@ -29,7 +29,11 @@ BUILDS = {
     "place",
     "text",
 }
-CHECKS = {"ENVS", "ahead"}  # only refuse names, or count the frames that a window needs
+CHECKS = {
+    "ENVS",
+    "ahead",
+    "RELEASED",
+}  # refuse names, count the frames that a window needs, say where an archive is kept
 
 
 @pytest.mark.parametrize("name", VERBS)

@@ -283,10 +283,11 @@ def test_the_epoch_curve_is_the_first_seeds(found, p):
 def test_the_curve_of_a_cost_that_only_a_sweep_follows(whole, p):
     """From <environment>_epochs where it has them, else from the protocol; of all, the first training and plan seed."""
     last = whole.cell("cube", "tdjepa", "blend")
+    followed = [c for c in whole.stats["cells"] if c["setting"] != "cube_epochs"]
     early = {**last, "setting": "cube_epochs", "train_seeds": [3072], "plan_seeds": [p.evaluate.plan_seeds[0]]}
     cells = [{**early, "epoch": e, "rates": [[10.0 * e]], "n_episodes": 50} for e in (1, 4)]
     other = {**cells[0], "setting": "blend", "epoch": 2}
-    some = dataclasses.replace(whole, stats={**whole.stats, "cells": [*whole.stats["cells"], *cells, other]})
+    some = dataclasses.replace(whole, stats={**whole.stats, "cells": [*followed, *cells, other]})
     first = last["rates"][0][last["plan_seeds"].index(p.evaluate.plan_seeds[0])]
     expected = [(1, 10.0, 50), (4, 40.0, 50), (last["epoch"], first, last["n_episodes"])]
     assert planning_figures.curve(some, "cube", "tdjepa", "blend") == expected

@@ -96,7 +96,10 @@ def _of_training(p: Params, env: str, method: str, shared: dict) -> Iterable[str
         p.train_seeds[0],
         p.methods[method],
     )  # the one with the epoch curves: no other has a cell that it lacks
-    encoder = slices.train_slice(p, env, method, seed).model.encoder
+    cfg = slices.train_slice(p, env, method, seed)
+    encoder, latent, sigreg = cfg.model.encoder, cfg.model.latent, cfg.method.terms.sigreg
+    if sigreg and sigreg.subspaces and latent % sigreg.subspaces:
+        yield f"terms.sigreg.subspaces: {sigreg.subspaces} does not divide model.latent: {latent}"
     if encoder.readout == "keypoints" and (misfit := encoder.keypoints.misfit(getattr(p.collect, env).image_size)):
         yield misfit
     # what the cells of the protocol ("") and of the sweeps depend on: most methods share them, and parsing takes long

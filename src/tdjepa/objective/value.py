@@ -8,6 +8,8 @@ the published methods keep a slowly moving copy for them, which windows of eight
 import torch
 import torch.nn.functional as F
 
+from tdjepa.base.transfer import moved
+
 MOST = 100.0  # largest weight of an action in advantage-weighted regression, as in IQL's code
 
 
@@ -19,7 +21,7 @@ def expectile_loss(difference, expectile: float):
 def transitions(z, other):
     """All i < j of a window. -> start, next (B, P, D); goals (2, B, P, D), own and a stranger's; arrived (2, 1, P) bool; i"""
     i, j = torch.triu_indices(z.shape[1], z.shape[1], 1, device=z.device)
-    goals = torch.stack([z[:, j], z[torch.as_tensor(other, device=z.device)][:, j]])
+    goals = torch.stack([z[:, j], z[moved(other, z.device)][:, j]])
     arrived = torch.stack([j == i + 1, torch.zeros_like(j, dtype=torch.bool)])[:, None]
     return z[:, i], z[:, i + 1], goals, arrived, i
 

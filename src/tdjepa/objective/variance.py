@@ -1,7 +1,8 @@
 """PLDM's terms against collapse (VICReg's variance and covariance) and for smooth latent paths."""
 
-import torch
 import torch.nn.functional as F
+
+from tdjepa.base.transfer import moved
 
 EPS = 1e-4  # under the root, as in PLDM's code
 
@@ -43,5 +44,5 @@ def progression(z, anchor: int, positive: int, other, margin: float):
     """
     a = z[:, anchor]
     near = F.cosine_similarity(a, z[:, positive], dim=-1)
-    far = F.cosine_similarity(a, a[torch.as_tensor(other, device=z.device)], dim=-1)
+    far = F.cosine_similarity(a, a[moved(other, z.device)], dim=-1)
     return F.relu(far - near + margin).mean()
