@@ -20,6 +20,9 @@ MORE = {  # what a verb cannot be called without
     "export": ("--checkpoint", "absent.safetensors", "--out", "absent"),
     "import": ("--from", "absent", "--out", "absent.safetensors"),
     "pack": ("--out", "absent.h5"),
+    "power": ("--simulations", "0"),  # refused: simulating takes long
+    "coverage": ("--simulations", "0"),
+    "mirror": ("--scale", "absent"),  # would write and serve files
     "collect": ("--slice", "{"),  # would make data, which is no look
     "fetch": ("--slice", "{"),
 }

@@ -247,15 +247,22 @@ def power(p, rows, difference, simulations, docs):
     from tdjepa.evidence.guard import rows_of
     from tdjepa.tools import power
 
-    files = rows or rows_of(p.scale)
-    _table(docs, f"power:{p.scale}", lambda: power.run(p, files, difference, max(1, simulations)).to_markdown())
+    files, runs = rows or rows_of(p.scale), _some(simulations)
+    _table(docs, f"power:{p.scale}", lambda: power.run(p, files, difference, runs).to_markdown())
 
 
 def coverage(simulations, out, docs):
     from tdjepa.tools import coverage
 
-    _table(docs, "coverage", lambda: coverage.run(max(1, simulations), out).to_markdown())
+    runs = _some(simulations)
+    _table(docs, "coverage", lambda: coverage.run(runs, out).to_markdown())
     return {"file": out}
+
+
+def _some(simulations: int) -> int:
+    if simulations < 1:
+        raise UserError(f"--simulations {simulations}: at least 1 is needed")
+    return simulations
 
 
 def _table(docs, mark: str, make) -> None:
