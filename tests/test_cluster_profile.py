@@ -28,9 +28,9 @@ def test_the_paper_scale_is_planned_with_the_slurm_profile(clone):
 @pytest.mark.parametrize(
     ("target", "jobs"),
     [
-        ("sweep_reacher_protocol_all scale=desk", {"sweep": 2, "train": 2, "judge": 0}),  # of the first training alone
-        ("sweep_gates_all scale=desk", {"sweep": 3, "train": 3, "judge": 0}),
-        ("probe_all scale=desk", {"probe": 24, "train": 24, "evaluate": 0}),
+        ("sweep_reacher_protocol_all scale=desk", {"sweep": 10, "train": 10, "judge": 0}),  # two methods
+        ("sweep_gates_all scale=desk", {"sweep": 5, "train": 5, "judge": 0}),
+        ("probe_all scale=desk", {"probe": 40, "train": 40, "evaluate": 0}),
         ("phases_all scale=smoke", {"judge": 1, "tables": 1, "figures": 0}),
         ("calibration_all scale=smoke", {"figures": 1, "tables": 0}),
     ],
