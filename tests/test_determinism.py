@@ -60,7 +60,7 @@ def test_one_core_and_parameters_that_change_meanwhile(small_run):
         clone.change("scales.smoke.recipes", {"lewm": {"when": {"method": "lewm"}, "train": {"lr": 2e-3}}})
     assert run.returncode == 0, run.said()
     same(clone, small_run)
-    assert clone.planned() == LEWM | REPORT
+    assert clone.planned() == LEWM | REPORT | {"ladder_two_room"}  # its predictor has LeWM's recipe
 
 
 def test_under_dvc_and_a_second_run_meanwhile(small_run):

@@ -343,7 +343,7 @@ def test_clocks_that_jump(small_run):
     """Time stamps of 2100 and of 1980, on sources, data and results: content decides."""
     clone = small_run.copy(small_run.path.parent / "clocks")
     future, past = 4102444800, 315532800
-    source = clone.path / "src/tdjepa/evidence/bootstrap.py"
+    source = clone.path / "src/tdjepa/evidence/intervals.py"
     for of_sources, of_results in ((future, past), (past, future)):
         for when, folders in ((of_sources, ("src", "paper", "workflow")), (of_results, ("data", "results"))):
             for path in (path for folder in folders for path in (clone.path / folder).rglob("*") if path.is_file()):
