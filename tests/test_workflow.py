@@ -157,7 +157,7 @@ def test_touch_does_nothing(clone):
 
 def test_changed_source_reruns_its_consumers(clone):
     consumers = {
-        "src/tdjepa/evidence/bootstrap.py": REPORT,
+        "src/tdjepa/evidence/intervals.py": REPORT,
         "src/tdjepa/report/pdf.py": {"paper"},
         "src/tdjepa/report/page/page.css": {"page"},
         "src/tdjepa/report/captions.yaml": {"tables", "page", "paper"},
