@@ -61,6 +61,8 @@ class Clone:
             self.change("scales.rehearsal.fetch.mirrors", [f"http://127.0.0.1:{free.getsockname()[1]}"])
         self.change("scales.rehearsal.envs", envs)
         self.change("scales.rehearsal.methods_run", methods)
+        for offset in (50, 75, 100):  # a quarter of the jobs, which `make rehearsal` has
+            self.change(f"scales.rehearsal.evaluate.sweeps.far_{offset}.envs", [])
 
     def rehearse(self, *snakemake: str) -> str:
         """What a run of Snakemake says beside the mirror with the scale's released files."""
