@@ -11,22 +11,22 @@ from tdjepa.base.artefacts import fingerprint, read_json, sha256, write_json
 from tdjepa.base.errors import UserError
 from tdjepa.base.source_files import HERE
 
-# What is compared: manifests, weights, rows, statistics and tables; not logs, times or cards with dates.
+# What is compared: manifests, weights, rows, statistics and tables; not logs, times or files with dates.
 PATTERNS = (
     "data/{scale}/mined/*/*",
     "results/{scale}/train/*/*/*/*.safetensors",
     "results/{scale}/rows/**/*.parquet",
     "results/{scale}/evidence/*.json",
     "results/{scale}/report/tables/*",
-    "results/{scale}/report/numbers.tex",
 )
+DATED = (".card.json", "claims.json", "claims.md", "claims.tex")  # they have a date, or name the commit of the ledger
 
 
 def found(scale: str, root: Path = Path()) -> dict[str, str]:
     """{path: sha256} of the files of a scale that are there."""
     paths = {path for pattern in PATTERNS for path in root.glob(pattern.format(scale=scale)) if path.is_file()}
     names = sorted(path.relative_to(root).as_posix() for path in paths)
-    return {name: sha256(root / name) for name in names if not name.endswith(".card.json")}
+    return {name: sha256(root / name) for name in names if not name.endswith(DATED)}
 
 
 def code(params: Path) -> str:
