@@ -34,8 +34,10 @@ P = announce.parameters(config, workflow.config_settings)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 announce.ledger(LEDGER, P)
 S = P.scale
-# A job of its own on a cluster may be one of any group.
-FILES = Files(P, asked(P, sys.argv[1:]) if workflow.is_main_process else list(P.groups))
+# Jobs of this run, on other nodes too, inherit which groups it was asked for.
+if workflow.is_main_process:
+    os.environ["TDJEPA_GROUPS"] = " ".join(asked(P, sys.argv[1:]))
+FILES = Files(P, os.environ.get("TDJEPA_GROUPS", "").split())
 PHASES, KNOWN = FILES.phases(), FILES.known()
 
 # Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever
