@@ -21,7 +21,7 @@ from tdjepa.config.records.base import ENVS
 from tdjepa.steps.paths import card
 from tdjepa.steps.registry import STEPS
 from tdjepa_workflow import announce, leftovers, locks, patches, provenance
-from tdjepa_workflow.files import Files, ancients, asked
+from tdjepa_workflow.files import Files, ancients, groups_of_run
 from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts
 
 announce.readable("params.yaml")
@@ -34,10 +34,7 @@ P = announce.parameters(config, workflow.config_settings)
 validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
 announce.ledger(LEDGER, P)
 S = P.scale
-# Jobs of this run, on other nodes too, inherit which groups it was asked for.
-if workflow.is_main_process:
-    os.environ["TDJEPA_GROUPS"] = " ".join(asked(P, sys.argv[1:]))
-FILES = Files(P, os.environ.get("TDJEPA_GROUPS", "").split())
+FILES = Files(P, groups_of_run(P, workflow.is_main_process))
 PHASES, KNOWN = FILES.phases(), FILES.known()
 
 # Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever

@@ -8,7 +8,9 @@ is like the rest. Otherwise the report takes what has been run of it before as f
 and the report with them, but however stale they are, nothing trains them again.
 """
 
+import os
 import re
+import sys
 from collections.abc import Sequence
 from os.path import exists as _there
 
@@ -149,6 +151,13 @@ class Files:
         if kind == "checkpoint":
             return [self.one(kind, epoch=epoch, **job) for epoch in range(1, self.p.train.epochs + 1)]
         return [self.one(kind, **job)]
+
+
+def groups_of_run(p: Params, main_process: bool) -> list[str]:
+    """The groups that this run was asked for. Its jobs, on other nodes too, inherit them through the environment."""
+    if main_process:
+        os.environ["TDJEPA_GROUPS"] = " ".join(asked(p, sys.argv[1:]))
+    return os.environ.get("TDJEPA_GROUPS", "").split()
 
 
 def asked(p: Params, words: Sequence[str]) -> list[str]:
