@@ -132,7 +132,9 @@ rule paper:
         FILES.benchmark("paper")
     params:
         scale=S,
-        report=lambda w, input: os.path.dirname(next(f for f in input if f.endswith("numbers.tex"))),
+        report=lambda w, input: os.path.dirname(
+            next(f for f in input if f.endswith("numbers.tex"))
+        ),
     message:
         "paper"
     shell:
