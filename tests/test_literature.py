@@ -218,8 +218,10 @@ def test_far_goals_and_their_budget(smoke, data):
     locked = evaluation.Episodes(cfg, data / "episodes.h5", data / "mined/far.json")
     assert (locked.last - locked.first == 30).all()
     raw = read_yaml(ROOT / "params.yaml")
+    sweep = raw["scales"]["smoke"]["evaluate"]["sweeps"]["far_50"]
     for offset, said in ((31, "is not among mine.far_offsets"), (60, "is longer than every episode")):
-        raw["scales"]["smoke"]["evaluate"]["sweeps"]["far_50"]["goal_offset"] = offset
+        sweep |= {"goal_offset": offset, "envs": ["two_room"]}
+        raw["scales"]["smoke"]["mine"]["far_offsets"] = [30, 60]
         with pytest.raises(UserError, match=said):
             resolve(raw, "smoke")
 

@@ -16,7 +16,6 @@ from tdjepa.config.yaml_file import read_yaml
 from tdjepa.evidence.verdicts import RELATIONS, VERDICTS
 
 WORDS = 8  # of a claim's short form
-MARGINS = {*ENVS, "rho"}
 SECTIONS = {"margins", "as_good", "primary", "themes", "premises", "claims"}
 CLAIM_KEYS, MORE_KEYS = {"id", "theme", "short", "claim", "place", "tests"}, {"premise", "restates"}
 VALUES = ("success", "before_contact", "after_contact")
@@ -69,13 +68,15 @@ def checked(found, path: str | Path) -> Ledger:
 
 def _problems(found: Mapping) -> Iterator[tuple[str, str]]:
     """(where, what is wrong)"""
-    numbers = [found["as_good"], *(found["margins"] or {}).values()]
-    if set(found["margins"] or {}) != MARGINS or not all(isinstance(n, int | float) and n > 0 for n in numbers):
-        yield "margins", f"a positive number for each of {', '.join(sorted(MARGINS))}, and as_good, are expected"
+    margins = found["margins"] or {}
+    if not {"rho"} <= set(margins) <= {*ENVS, "rho"}:
+        yield "margins", f"rho and environments ({', '.join(ENVS)}) are expected"
+    if not all(isinstance(n, int | float) and n > 0 for n in (found["as_good"], *margins.values())):
+        yield "margins", "they and as_good are positive numbers"
     for name, premise in found["premises"].items():
         if not isinstance(premise, dict) or set(premise) != {"says", "test"}:
             yield name, "a premise has says and test"
-        elif problem := _test_problem(premise["test"]):
+        elif problem := _test_problem(premise["test"], margins):
             yield name, problem
     ids: set[str] = set()
     for number, claim in enumerate(found["claims"], 1):
@@ -101,16 +102,18 @@ def _claim_problem(claim, found: Mapping) -> str:
     for name in premises_of(claim):
         if name not in found["premises"]:
             return f"premise {name!r} is not one of {', '.join(found['premises'])}"
-    return next(filter(None, map(_test_problem, claim["tests"])), "")
+    return next(filter(None, (_test_problem(test, found["margins"]) for test in claim["tests"])), "")
 
 
-def _test_problem(test: Mapping) -> str:
+def _test_problem(test: Mapping, margins: Mapping) -> str:
     if not isinstance(test, dict) or set(test) - {"size"} != {"env", "sum", "is"}:
         return "a test has env, sum, is and perhaps size"
     terms = [term for _, term in test["sum"]]
     for env in (test["env"], *(term["env"] for term in terms if "env" in term)):
         if env not in ENVS:
             return f"env {env!r} is not one of {', '.join(ENVS)}"
+        if env not in margins:
+            return f"margins has no {env}: how many points mean nothing there?"
     if test["is"] not in RELATIONS:
         return f"is {test['is']!r} is not one of {', '.join(RELATIONS)}"
     if (test["is"] in SIZED and "size" not in test) or (test["is"] in FIXED and "size" in test):
