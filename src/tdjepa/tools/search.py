@@ -76,16 +76,20 @@ class Search:
         """Data, training, evaluation, result."""
         work = Path(path("search", self.p.scale, name=job.name))
         episodes, mined = self.data(job)
-        rows, trained = work / "rows.parquet", work / "trained"
-        last = trained / f"epoch_{job.train.train.epochs:02d}.safetensors"
-        if not (last.exists() and read_card(card_path(last))["params"] == job.train.model_dump(mode="json")):
+        rows, trained, log = work / "rows.parquet", work / "trained", work / "train.log"
+        last = f"epoch_{job.train.train.epochs:02d}"
+        env, method, seed = job.train.env, job.train.method_name, job.train.seed
+        of_run = Path(path("training", self.p.scale, env=env, method=method, seed=seed))
+        if _made_with(of_run / f"{last}.safetensors", job.train):  # a trial of the scale's own recipe
+            trained, log = of_run, Path(path(f"log/train_{env}_{method}_{seed}.log", self.p.scale))
+        elif not _made_with(trained / f"{last}.safetensors", job.train):
             self.step("train", job.train, work, episodes=episodes, split=mined / "split.json", out=trained)
-        for earlier in trained.glob("epoch_*"):
-            if not earlier.name.startswith(last.stem):
-                earlier.unlink()  # only the last epoch is planned with
+            for earlier in trained.glob("epoch_*"):
+                if not earlier.name.startswith(last):
+                    earlier.unlink()  # only the last epoch is planned with
         files = {"episodes": episodes, "manifest": mined / "validation.json", "checkpoints": trained, "out": rows}
         self.step("evaluate", job.evaluate, work, **files)
-        write_json(path("trials", self.p.scale, name=f"{job.name}.json"), summary(job, rows, work / "train.log"))
+        write_json(path("trials", self.p.scale, name=f"{job.name}.json"), summary(job, rows, log))
 
     def data(self, job: Job) -> tuple[Path, Path]:
         """The episodes of a trial and what is mined from them: the scale's own file if it is the same, else one made here."""
@@ -129,9 +133,9 @@ class Search:
                     os.kill(process.pid, signal.SIGTERM)
 
 
-def _made_with(episodes: Path, collect) -> bool:
-    card = card_path(episodes)
-    return episodes.exists() and card.exists() and read_card(card).get("params") == collect.model_dump(mode="json")
+def _made_with(file: Path, cfg) -> bool:
+    card = card_path(file)
+    return file.exists() and card.exists() and read_card(card).get("params") == cfg.model_dump(mode="json")
 
 
 def summary(job: Job, rows: Path, log: Path) -> dict:
