@@ -211,6 +211,14 @@ def test_every_method_of_the_literature_trains_and_is_evaluated(few, data, backb
         training.run(cfg, *files, backbone=wrong)
 
 
+@pytest.mark.parametrize("head", ["none", "mrn"])
+def test_a_policy_needs_a_head_that_acts(head):
+    raw = read_yaml(ROOT / "params.yaml")
+    raw["methods"]["gcbc"]["head"] = head
+    with pytest.raises(UserError, match=f"costs: policy needs head action or .*, but head is {head}"):
+        resolve(raw, "smoke")
+
+
 def test_far_goals_and_their_budget(smoke, data):
     cfg = evaluate_slice(smoke, "two_room", "tdjepa", 3072, "far_50")
     assert (cfg.goal_offset, cfg.evaluate.budget, cfg.evaluate.manifest) == (30, 60, "far")

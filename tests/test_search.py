@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -9,6 +10,7 @@ from conftest import ROOT
 from tdjepa.base.errors import UserError
 from tdjepa.cli import main
 from tdjepa.config import trials
+from tdjepa.config.load import load
 from tdjepa.config.slices import train_slice
 from tdjepa.tools import search, search_text
 
@@ -116,9 +118,31 @@ def test_a_failed_trial_is_named_and_the_others_go_on(place, capsys):
     assert [file.stem for file in place.rglob("trials/**/*.json")] == ["as_is_3072"]
 
 
-def test_a_committed_grid_can_be_read_and_its_results_are_shown(smoke, monkeypatch):
-    from tdjepa.config.load import load
+def test_policies_are_tried_on_one_training_of_their_backbone(place, monkeypatch):
+    steps, run = [], search.Search.step
+    monkeypatch.setattr(
+        search.Search,
+        "step",
+        lambda self, verb, cfg, *a, **k: steps.append((verb, cfg)) or run(self, verb, cfg, *a, **k),
+    )
+    grid = "methods: [gcbc, gc_idm]\ntrials: {as_is: {envs: [two_room]}, fast: {like: as_is, train: {lr: 2.0e-3}}}\n"
+    (place / "grid.yaml").write_text(grid)
+    assert main(["recipes", "search", "--scale", "smoke", "--grid", "grid.yaml"]) == 0
+    trained = [cfg.method_name for verb, cfg in steps if verb == "train"]
+    assert sorted(trained) == ["gc_idm", "gc_idm", "gcbc", "gcbc", "lewm"]
+    found = json.loads((place / "results/smoke/recipes/trials/two_room/gcbc/fast_3072.json").read_text())
+    assert set(found["success"]) == {"policy"}
 
+
+def test_the_literature_is_tuned_at_equal_effort():
+    p, file = load(ROOT / "params.yaml", "desk"), "workflow/search/literature.yaml"
+    wanted = trials.jobs(p, trials.read(ROOT / file), file)
+    assert set(Counter((job.train.env, job.train.method_name) for job in wanted).values()) == {3}
+    slices = {job.train.model_dump_json() for job in wanted}
+    assert len(slices) == len(wanted) == 60  # no two trials are the same
+
+
+def test_a_committed_grid_can_be_read_and_its_results_are_shown(smoke, monkeypatch):
     monkeypatch.chdir(ROOT)
     for scale in ("smoke", "desk"):
         p, grid = load("params.yaml", scale), trials.read(f"workflow/search/{scale}.yaml")

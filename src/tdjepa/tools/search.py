@@ -22,7 +22,7 @@ from tdjepa.base.artefacts import card_path, fingerprint, read_card, read_json, 
 from tdjepa.base.errors import UserError
 from tdjepa.base.progress import progress
 from tdjepa.config.params import Params
-from tdjepa.config.slices import slice_json
+from tdjepa.config.slices import TrainSlice, slice_json, train_slice
 from tdjepa.config.trials import Job
 from tdjepa.steps.paths import path
 from tdjepa.tools.recipes import said_seconds
@@ -33,8 +33,6 @@ LATER = 75  # the exit status of a step that was told to stop
 def run(p: Params, wanted: list[Job], parallel: int = 1) -> dict:
     """Run what is not finished, `parallel` trials at a time; -> counts. A trial that fails does not stop the others."""
     todo = [job for job in wanted if result(p.scale, job) is None]
-    if frozen := [job.name for job in todo if job.train.method.backbone]:
-        raise UserError(f"{frozen[0]}: trains a head on the latents of another training, so it cannot be tried alone")
     search, failed = Search(p), {}
     with (
         ThreadPoolExecutor(parallel) as pool,
@@ -76,20 +74,34 @@ class Search:
         """Data, training, evaluation, result."""
         work = Path(path("search", self.p.scale, name=job.name))
         episodes, mined = self.data(job)
-        rows, trained, log = work / "rows.parquet", work / "trained", work / "train.log"
-        last = f"epoch_{job.train.train.epochs:02d}"
-        env, method, seed = job.train.env, job.train.method_name, job.train.seed
-        of_run = Path(path("training", self.p.scale, env=env, method=method, seed=seed))
-        if _made_with(of_run / f"{last}.safetensors", job.train):  # a trial of the scale's own recipe
-            trained, log = of_run, Path(path(f"log/train_{env}_{method}_{seed}.log", self.p.scale))
-        elif not _made_with(trained / f"{last}.safetensors", job.train):
-            self.step("train", job.train, work, episodes=episodes, split=mined / "split.json", out=trained)
-            for earlier in trained.glob("epoch_*"):
-                if not earlier.name.startswith(last):
-                    earlier.unlink()  # only the last epoch is planned with
+        rows, data = work / "rows.parquet", {"episodes": episodes, "split": mined / "split.json"}
+        more = {"backbone": self.backbone(job, data)} if job.train.method.backbone else {}
+        trained, log = self.trained(job.train, work, **data, **more)
         files = {"episodes": episodes, "manifest": mined / "validation.json", "checkpoints": trained, "out": rows}
         self.step("evaluate", job.evaluate, work, **files)
         write_json(path("trials", self.p.scale, name=f"{job.name}.json"), summary(job, rows, log))
+
+    def trained(self, cfg: TrainSlice, work: Path, **files: Path) -> tuple[Path, Path]:
+        """The folder of a training and its log: the run's own if it is the same on the same data, else one made here."""
+        last, names = f"epoch_{cfg.train.epochs:02d}", {"env": cfg.env, "method": cfg.method_name, "seed": cfg.seed}
+        folder, of_run = work / "trained", Path(path("training", self.p.scale, **names))
+        usual = Path(path("episodes", self.p.scale, env=cfg.env))
+        if files["episodes"] == usual and _made_with(of_run / f"{last}.safetensors", cfg):
+            return of_run, Path(path("log/train_{env}_{method}_{seed}.log".format(**names), self.p.scale))
+        if not _made_with(folder / f"{last}.safetensors", cfg):
+            self.step("train", cfg, work, **files, out=folder)
+            for earlier in folder.glob("epoch_*"):
+                if not earlier.name.startswith(last):
+                    earlier.unlink()  # only the last epoch is planned with
+        return folder, work / "train.log"
+
+    def backbone(self, job: Job, data: dict[str, Path]) -> Path:
+        """The checkpoint on whose latents a policy is tried: the scale's recipe of that method, one for all trials."""
+        t = job.train
+        cfg, name = train_slice(self.p, t.env, t.method.backbone, t.seed), f"backbone_{t.seed}_{job.data_key}"
+        work = Path(path("search", self.p.scale, name=f"{t.env}/{t.method.backbone}/{name}"))
+        with self.data_locks[str(work)]:
+            return self.trained(cfg, work, **data)[0] / f"epoch_{cfg.train.epochs:02d}.safetensors"
 
     def data(self, job: Job) -> tuple[Path, Path]:
         """The episodes of a trial and what is mined from them: the scale's own file if it is the same, else one made here."""
