@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 Env = Literal["two_room", "reacher", "push_t", "cube"]
 ENVS = get_args(Env)
-Cost = Literal["d_psi", "l2", "blend", "hard_gate", "soft_gate", "rc_aux", "policy"]  # policy: none, its head acts
+Cost = Literal["d_psi", "l2", "blend", "hard_gate", "soft_gate", "rc_aux", "policy"]  # policy: by a head
 Storage = Literal["plain", "packed"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,40}$")]  # becomes a folder, so nothing that could leave one
 Device = Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:[0-9]+)?)$")]
