@@ -10,9 +10,9 @@ from conftest import ROOT
 BLOCK = re.compile(r"(?:New file `(?P<file>[^`]+)`:\n)?```(?P<kind>python|diff|sh)\n(?P<text>.*?)```", re.DOTALL)
 
 
-def steps() -> list[tuple[str, str, str]]:
+def blocks(page: str) -> list[tuple[str, str, str]]:
     """(kind, file, text) of every block, in order."""
-    found = BLOCK.finditer((ROOT / "docs/extending.md").read_text())
+    found = BLOCK.finditer((ROOT / page).read_text())
     return [(block["kind"], block["file"] or "", block["text"]) for block in found]
 
 
@@ -24,7 +24,7 @@ def apply(diff: str, clone: Clone) -> None:
         lines = change.splitlines()
         old, new = ("\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
         text = file.read_text()
-        assert text.count(old) == 1, f"docs/extending.md: {name} has {text.count(old)} places like:\n{old}"
+        assert text.count(old) == 1, f"{name} has {text.count(old)} places like:\n{old}"
         file.write_text(text.replace(old, new))
 
 
@@ -35,7 +35,7 @@ def shell(clone: Clone, text: str) -> str:
 @pytest.mark.pipeline
 def test_the_recipes_work_as_they_are_written(tmp_path):
     clone, said = Clone.of_project(tmp_path / "copy"), ""
-    for kind, file, text in steps():
+    for kind, file, text in blocks("docs/extending.md"):
         if kind == "python":
             (clone.path / file).write_text(text)
         elif kind == "diff":

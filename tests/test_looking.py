@@ -25,6 +25,7 @@ MORE = {  # what a verb cannot be called without
     "mirror": ("--scale", "absent"),  # would write and serve files
     "collect": ("--slice", "{"),  # would make data, which is no look
     "fetch": ("--slice", "{"),
+    "take": ("--slice", "{"),
 }
 
 

@@ -45,6 +45,29 @@ rule fetch:
         " --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
 
 
+rule take:
+    input:
+        code=lambda w: sources("take", w.env),
+    output:
+        episodes=FILES.one("episodes"),
+        card=FILES.card("episodes"),
+    log:
+        FILES.log("take_{env}"),
+    wildcard_constraints:
+        env=FILES.envs_from("file"),
+    resources:
+        mem_mb=8000,
+        runtime=1440,
+    params:
+        slice=job("take"),
+    message:
+        "take {wildcards.env}"
+    shell:
+        # the path is read from params.yaml: the slice has the checksum, so a file that was moved is the same file
+        f"python -m tdjepa take --scale {S}"
+        " --slice {params.slice:q} --out {output.episodes:q} >{log:q} 2>&1"
+
+
 rule mine:
     input:
         episodes=ancient(FILES.one("episodes")),

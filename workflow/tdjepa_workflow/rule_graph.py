@@ -17,7 +17,7 @@ Graph = dict[str, set[str]]  # rule -> the rules it needs
 
 
 def rule_graph() -> Graph:
-    """The rules behind all phase targets, as Snakemake plans them at the scale smoke, which has every rule but `fetch`."""
+    """The rules behind all phase targets, as planned at the scale smoke, which has all but `fetch` and `take`."""
     targets = [f"{phase}_all" for phase in PHASES]
     command = [sys.executable, "-m", "snakemake", "--rulegraph", "mermaid-js", "--forceall", "--config", "scale=smoke"]
     said = subprocess.run([*command, "--", *targets], check=True, capture_output=True, text=True).stdout

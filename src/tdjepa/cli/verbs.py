@@ -14,6 +14,12 @@ def fetch(call, cfg, out):
     return fetch.run(cfg, out, mirrors=mirrors, trust_first_use=call.args.trust_first_use)
 
 
+def take(call, cfg, out, file):
+    from tdjepa.steps import take
+
+    return take.run(cfg, out, file or Path(call.p.collect.file[cfg.env].path))
+
+
 def train(call, cfg, episodes, split, out, runtime, backbone):
     from tdjepa.base.allocator import keep_memory
     from tdjepa.steps import train

@@ -22,6 +22,10 @@ def _names(p) -> Iterator[str]:
         yield from (_undefined(p, key, method) for method in names if method not in p.methods)
     for key, section in {"evaluate.protocol": p.evaluate.protocol, "collect.source": p.collect.source}.items():
         yield from (f"{key}: has no entry for {env!r}" for env in p.envs if env not in section)
+    for env in p.envs:
+        if p.collect.source.get(env) == "file" and env not in p.collect.file:
+            wanted = "its path and sha256 (docs/own_data.md)"
+            yield f"collect.source.{env}: file, but collect.file has no entry for {env}; write {wanted} there"
 
 
 def _undefined(p, key: str, method: str) -> str:

@@ -71,6 +71,7 @@ def jobs(p: Params, which: str) -> list[dict]:
         "envs": lambda: envs,
         "generated": lambda: [job for job in envs if source[job["env"]] == "generated"],
         "released": lambda: [job for job in envs if source[job["env"]] == "released"],
+        "own_files": lambda: [job for job in envs if source[job["env"]] == "file"],
         "ceilings": lambda: ceilings(p),
         "ladders": lambda: [job for job in envs if job["env"] in p.diagnose.ladder.envs],
         "trainings": lambda: [dict(zip(training, names, strict=True)) for names in trainings(p)],

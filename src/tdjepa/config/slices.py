@@ -16,7 +16,7 @@ from tdjepa.config.records.evidence import Judge
 from tdjepa.config.records.methods import Method
 from tdjepa.config.records.model import Model, Train
 from tdjepa.config.records.planning import Cell, Evaluate
-from tdjepa.config.records.released import Source, released
+from tdjepa.config.records.released import Sha256, Source, released
 
 
 class CollectSlice(Record):
@@ -42,6 +42,18 @@ class FetchSlice(Record):
     env: Env
     source: Source
     episodes: Count
+    image_size: ImageSize
+    storage: Storage
+    goal_offset: Count
+
+
+class TakeSlice(Record):
+    """What is taken, not where it lies: the checksum says that a file elsewhere is the same."""
+
+    env: Env
+    sha256: Sha256
+    episodes: Count
+    min_length: Count
     image_size: ImageSize
     storage: Storage
     goal_offset: Count
@@ -116,6 +128,14 @@ def fetch_slice(p: Params, env: str) -> FetchSlice:
     data, source = getattr(p.collect, env), released(env, sha256=p.fetch.sha256.get(env))
     wanted = {"episodes": data.episodes, "image_size": data.image_size, "storage": p.collect.storage}
     return FetchSlice(env=env, source=source, goal_offset=p.mine.goal_offset, **wanted)
+
+
+def take_slice(p: Params, env: str) -> TakeSlice:
+    if env not in p.collect.file:
+        raise UserError(f"collect.file: no entry for {env}; write the path and the sha256 of your file there")
+    data, of_all = getattr(p.collect, env), {"min_length": p.collect.min_length, "storage": p.collect.storage}
+    wanted = {"episodes": data.episodes, "image_size": data.image_size, "goal_offset": p.mine.goal_offset}
+    return TakeSlice(env=env, sha256=p.collect.file[env].sha256, **wanted, **of_all)
 
 
 def mine_slice(p: Params, env: str) -> MineSlice:

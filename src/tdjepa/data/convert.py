@@ -1,4 +1,4 @@
-"""A released HDF5 file, and the same in this project's layout.
+"""A released HDF5 file or one of a user's own, and the same in this project's layout.
 
 The four files agree on flat columns (one row per step, episodes end to end) but not on names, and their frames are packed
 in chunks that suit no window (ours: store.py, chunked.py). `open_released` finds out what is where, `convert` copies it a
@@ -76,6 +76,16 @@ COLUMNS = {
     for env, states in STATES.items()
 }
 
+# A user's own file may also have whole states, as ours do; STATES says how many numbers that is.
+WHOLE = {
+    env: {
+        "action": columns["action"],
+        "state": Column(columns["state"].width, (STATE,)),
+        "goal_state": Column(columns["state"].width, (Part(("goal_state",)),), needed=False),
+    }
+    for env, columns in COLUMNS.items()
+}
+
 
 @dataclass(frozen=True)
 class Released:
@@ -87,7 +97,7 @@ class Released:
     frame: tuple[int, ...]  # (H, W, 3)
 
 
-def open_released(path: Path, env: str) -> Released:
+def open_released(path: Path, env: str, layout: dict[str, dict[str, Column]] = COLUMNS) -> Released:
     """Find our columns and the episodes in a released file; UserError in one line if they are not there."""
     if env not in COLUMNS:
         raise UserError(f"env = {env!r}: no released data; there is some for {', '.join(COLUMNS)}")
@@ -97,7 +107,7 @@ def open_released(path: Path, env: str) -> Released:
                 raise UserError(f"{path}: no column pixels; {contents(file)}")
             pixels = own_pixels(file, path)
             columns = {}
-            for ours, column in COLUMNS[env].items():
+            for ours, column in layout[env].items():
                 parts = [(first_of(file, part.names), part) for part in column.parts]
                 if missing := [" or ".join(part.names) for name, part in parts if not name]:
                     if column.needed:

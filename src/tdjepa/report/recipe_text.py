@@ -94,7 +94,7 @@ def temporal_pairs(trained: Mapping[Where, TrainSlice]) -> str:
 def data_origin(p: Params) -> str:
     """Which demonstrations are made here, by whom, and which are the released files."""
     made = [env for env in p.envs if p.collect.source[env] == "generated"]
-    taken = [ENVS[env] for env in p.envs if env not in made]
+    taken, own = ([ENVS[e] for e in p.envs if p.collect.source[e] == word] for word in ("released", "file"))
     said = [f"those of {listed([ENVS[env] for env in made])} are made anew"] if made else []
     if "push_t" in made:
         said.append("Push-T's by scripts instead of people")
@@ -103,6 +103,8 @@ def data_origin(p: Params) -> str:
         said.append(f"OGB-Cube's with the cube carried about at random in {share} of the episodes")
     if taken:
         said.append(f"those of {listed(taken)} are the released ones")
+    if own:
+        said.append(f"those of {listed(own)} come from files of the user's own")
     return ", ".join(said)
 
 

@@ -71,13 +71,22 @@ class CubeData(Record):
 DATA = {"two_room": TwoRoomData, "reacher": ReacherData, "push_t": PushTData, "cube": CubeData}
 
 
+class OwnFile(Record):
+    """Demonstrations of a user's own. The path may differ from machine to machine: the checksum says what is in the file."""
+
+    path: str = Field(min_length=1, description="of an HDF5 file (docs/own_data.md)")
+    sha256: Sha256
+
+
 class Collect(Record):
     seed: Seed
     min_length: Count = Field(description="shorter episodes cannot hold a start and a goal and are dropped")
     storage: Storage = Field(description="plain: frames memory-mapped; packed: LZ4, 3 to 17 % of the bytes")
-    source: dict[Env, Literal["generated", "released"]] = Field(
-        description="generated: collected here, as the sections below say; released: fetched, the first `episodes` of the file"
+    source: dict[Env, Literal["generated", "released", "file"]] = Field(
+        description="generated: collected here, as the sections below say; released: fetched, the first `episodes` of the"
+        " file; file: the same of a file of one's own"
     )
+    file: dict[Env, OwnFile] = Field({}, description="where `source` says file")
     two_room: TwoRoomData
     reacher: ReacherData
     push_t: PushTData
