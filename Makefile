@@ -22,7 +22,7 @@ activate := echo "To use tdjepa, snakemake and dvc by name in this shell:  sourc
 # modules of another Python installation must not shadow the pinned ones
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: help setup system for-tests latex reproduce rehearsal test test-pipeline test-others lint clean distclean FORCE
+.PHONY: help setup system for-tests latex reproduce rehearsal snakemake-report release test test-pipeline test-others lint clean distclean FORCE
 
 help:
 	@echo "make setup      .venv with the exact packages of requirements.lock, and LaTeX by apt-get where that is allowed"
@@ -31,6 +31,8 @@ help:
 	@echo "                ENVS=push_t METHODS=lewm,tdjepa SEEDS=3072 for a part of the scale,"
 	@echo "                TARGETS=extras for the methods beside the run, SNAKEMAKE_ARGS=-n to see what would run"
 	@echo "make rehearsal  the scale paper in small, from files of the released layout to the PDF (docs/rehearsal.md)"
+	@echo "make release    one archive with checkpoints, cards and rows; tdjepa restore takes it back in"
+	@echo "make snakemake-report  Snakemake's own report of a run"
 	@echo "make test       lint, then all tests; PYTEST_ARGS=\"-m 'not pipeline'\" for the quick ones"
 	@echo "make lint       ruff, the layers of the code, snakefmt and snakemake's own linter"
 	@echo "make clean      removes caches and data and results of smoke and rehearsal, never those of the others"
@@ -84,6 +86,16 @@ rehearsal: latex setup
 	$(run) -m tdjepa evaluate --env push_t --method lewm --seed 0 --scale rehearsal --checkpoints $(released) \
 		--out $(released)/rows.parquet
 
+# Tables, figures and rollouts of a run with the jobs that made them, by Snakemake itself: one archive with report.html.
+snakemake-report: setup
+	@mkdir -p build
+	$(run) -m snakemake all pictures --workflow-profile workflow/profiles/default --config scale=$(SCALE) --report build/report-$(SCALE).zip
+
+# One file to attach to a release; `tdjepa restore --from FILE` takes it back in.
+release: setup
+	@mkdir -p build
+	$(run) -m tdjepa release --scale $(SCALE) --out build/tdjepa-$(SCALE).tar.zst
+
 # Without a Chromium the tests of the web page are skipped, without SLURM those of the cluster. A person's machine is not
 # given SLURM's daemons unasked: that is workflow/system_packages.sh slurm.
 for-tests:
@@ -115,7 +127,7 @@ lint: setup
 	$(py) -m ruff check .
 	$(py) -m ruff format --check .
 	$(py) .venv/bin/lint-imports --no-cache --no-logo
-	$(py) -m snakefmt --check Snakefile workflow/rules
+	$(py) -m snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(run) .ci/snakemake_lint.py
 
 clean:

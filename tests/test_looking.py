@@ -26,6 +26,8 @@ MORE = {  # what a verb cannot be called without
     "collect": ("--slice", "{"),  # would make data, which is no look
     "fetch": ("--slice", "{"),
     "take": ("--slice", "{"),
+    "release": ("--out", "absent.tar.zst"),
+    "restore": ("--from", "absent.tar.zst"),
 }
 
 

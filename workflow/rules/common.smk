@@ -5,13 +5,17 @@ from importlib.util import find_spec
 
 from snakemake.utils import validate
 
+# whichever Snakefile was named: the one beside this folder, or the one in it
+ROOT = os.path.dirname(
+    os.path.dirname(workflow.current_basedir.get_path_or_uri(secret_free=True))
+)
 for package, folder in (("tdjepa", "src"), ("tdjepa_workflow", "workflow")):
     found = find_spec(package)
-    wanted = os.path.join(workflow.basedir, folder, package)
+    wanted = os.path.join(ROOT, folder, package)
     if not found or not os.path.samefile(os.path.dirname(found.origin), wanted):
         print(
             f"tdjepa: Python imports {package} from {os.path.dirname(found.origin) if found else 'nowhere'}, not from {wanted};",
-            f"run `make setup` in {workflow.basedir} and use its .venv, or set PYTHONPATH=src:workflow",
+            f"run `make setup` in {ROOT} and use its .venv, or set PYTHONPATH=src:workflow",
             file=sys.stderr,
             flush=True,
         )
@@ -22,16 +26,23 @@ from tdjepa.steps.paths import card
 from tdjepa.steps.registry import STEPS
 from tdjepa_workflow import announce, leftovers, locks, patches, provenance
 from tdjepa_workflow.files import Files, ancients, groups_of_run
+from tdjepa_workflow.marks import marked
 from tdjepa_workflow.sources import LEDGER, slice_of, sources, texts
 
 announce.readable("params.yaml")
+
+
+report: "../report/workflow.rst"
+
+
+container: "build/tdjepa.sif"  # used with workflow/profiles/container only
 
 
 configfile: "params.yaml"
 
 
 P = announce.parameters(config, workflow.config_settings)
-validate(config, os.path.join(workflow.basedir, "workflow/schemas/params.schema.json"))
+validate(config, os.path.join(ROOT, "workflow/schemas/params.schema.json"))
 announce.ledger(LEDGER, P)
 S = P.scale
 FILES = Files(P, groups_of_run(P, workflow.is_main_process))
@@ -39,7 +50,7 @@ PHASES, KNOWN = FILES.phases(), FILES.known()
 
 # Jobs end at their time limit, and run the sources of this folder, which are those that the rules name as inputs, whatever
 # else is installed.
-shell.prefix(announce.job_prefix(workflow.basedir, P.runtime.job_minutes))
+shell.prefix(announce.job_prefix(ROOT, P.runtime.job_minutes))
 
 
 wildcard_constraints:

@@ -14,7 +14,7 @@ rule page:
         times="workflow/expected_seconds.yaml",
         code=sources("page", *P.envs),
     output:
-        PHASES["page"],
+        marked(PHASES["page"], "Report", ".html"),
     log:
         FILES.log("page"),
     params:

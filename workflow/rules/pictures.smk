@@ -16,7 +16,7 @@ rule picture:
         manifest=FILES.one("mined", name=f"{P.evaluate.manifest}.json"),
         code=lambda w: sources("picture", w.env),
     output:
-        FILES.one("picture", name="{cost}_{pair}.gif"),
+        marked([FILES.one("picture", name="{cost}_{pair}.gif")], "Rollouts", ".gif"),
     log:
         FILES.log("picture_{env}_{method}_{seed}_{cost}_{pair}"),
     wildcard_constraints:
@@ -40,7 +40,7 @@ rule landscape:
         code=lambda w: sources("picture", w.env),
     output:
         pdf=FILES.one("picture", name="landscape.pdf"),
-        png=FILES.one("picture", name="landscape.png"),
+        png=marked([FILES.one("picture", name="landscape.png")], "Figures", ".png"),
     log:
         FILES.log("landscape_{env}_{method}_{seed}"),
     params:

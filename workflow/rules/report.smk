@@ -64,7 +64,7 @@ rule tables:
         EPISODES_CARDS,
         code=sources("tables", *P.envs),
     output:
-        FILES.gives("tables"),
+        marked(FILES.gives("tables"), "Tables", ".md"),
     log:
         FILES.log("tables"),
     benchmark:
@@ -86,7 +86,7 @@ rule figures:
         CURVES,
         code=sources("figures", *P.envs),
     output:
-        FILES.gives("figures"),
+        marked(FILES.gives("figures"), "Figures", ".png"),
     log:
         FILES.log("figures"),
     benchmark:
@@ -125,7 +125,7 @@ rule paper:
         text=texts(),
         code=sources("paper"),
     output:
-        PHASES["paper"],
+        marked(PHASES["paper"], "Report", ".pdf"),
     log:
         FILES.log("paper"),
     benchmark:

@@ -148,7 +148,7 @@ def start(p: Params, workflow) -> None:
     if p.runtime.gpu and "gpu" not in workflow.global_resources and {"train", "evaluate", "sweep"} & {*jobs}:
         say(f"{name}: jobs take {p.runtime.gpu} GPU each; --resources gpu=1 holds them back where there is one")
     cores = workflow.resource_settings.cores or 1
-    seconds = yaml.safe_load(Path(workflow.basedir, "workflow/expected_seconds.yaml").read_text()).get(p.scale, {})
+    seconds = yaml.safe_load(Path(__file__).parents[1].joinpath("expected_seconds.yaml").read_text()).get(p.scale, {})
     say(f"{name}: {_count(len(jobs), 'job')} on {_count(cores, 'core')}, {expected_text(jobs, cores, seconds)}")
 
 
