@@ -11,9 +11,9 @@ def __getattr__(name: str):
     """They need torch, pandas and simulators, which take seconds to import: not before they are asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'tdjepa' has no attribute {name!r}")
-    import importlib
+    from tdjepa.tools import api
 
-    return getattr(importlib.import_module("tdjepa.tools.api"), name)
+    return getattr(api, name)
 
 
 def __dir__():
