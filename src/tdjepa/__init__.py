@@ -11,9 +11,9 @@ def __getattr__(name: str):
     """They need torch, pandas and simulators, which take seconds to import: not before they are asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'tdjepa' has no attribute {name!r}")
-    from tdjepa.tools import api
+    import importlib
 
-    return getattr(api, name)
+    return getattr(importlib.import_module("tdjepa.tools.api"), name)
 
 
 def __dir__():

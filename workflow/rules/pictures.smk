@@ -40,7 +40,7 @@ rule landscape:
         code=lambda w: sources("picture", w.env),
     output:
         pdf=FILES.one("picture", name="landscape.pdf"),
-        png=marked([FILES.one("picture", name="landscape.png")], "Figures", ".png"),
+        png=marked([FILES.one("picture", name="landscape.png")], "Figures", ".png")[0],
     log:
         FILES.log("landscape_{env}_{method}_{seed}"),
     params:
