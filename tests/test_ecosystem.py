@@ -82,7 +82,7 @@ def test_snakemakes_own_report_shows_tables_figures_and_rollouts(small_run, tmp_
     with zipfile.ZipFile(clone.path / "report.zip") as found:
         names = [name.rsplit("/", 1)[1] for name in found.namelist()]
         text = "".join(found.read(name).decode() for name in found.namelist() if name.endswith((".html", ".js")))
-    assert {"main.md", "cost_matrix.png", "paper.pdf", "landscape.png"} <= set(names)
+    assert {"main.md", "cost_matrix.png", "paper.pdf", "tdjepa_3072_landscape.png"} <= set(names)
     assert any(name.endswith(".gif") for name in names)
     assert "Real frames, the goal" in text
     shutil.rmtree(clone.path)
