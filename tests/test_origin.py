@@ -66,7 +66,7 @@ def test_a_value_is_the_nearest_scale_s_in_a_chain(raw):
 
 def test_one_training_has_its_recipes_and_its_cell(raw):
     leaves = found(origin.of_training(raw, "push_t", "tdjepa_no_hinge", "desk"))
-    assert leaves["train.steps_per_epoch"] == (250, "recipe push_t (scale desk)")
+    assert leaves["train.steps_per_epoch"] == (200, "recipe push_t (scale desk)")
     assert leaves["train.batch"] == (32, "scale desk")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.negatives"] == (False, "base")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.pairs"] == ("all", "like tdjepa (scale desk)")
