@@ -71,7 +71,7 @@ def test_one_training_has_its_recipes_and_its_cell(raw):
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.negatives"] == (False, "base")
     assert leaves["methods.tdjepa_no_hinge.terms.temporal.pairs"] == ("all", "like tdjepa (scale desk)")
     assert leaves["methods.tdjepa_no_hinge.restart"] == (4, "like tdjepa_continued (base)")
-    assert leaves["cell.planner.candidates"] == (40, "protocol push_t (scale desk)")
+    assert leaves["cell.planner.candidates"] == (60, "scale desk")
     assert leaves["cell.planner.horizon"] == (5, "base")
     assert leaves["cell.cost"] == ("l2", "protocol push_t (base)")
     assert leaves["cell.plan_seeds"] == ((20260714,), "scale desk")
@@ -105,12 +105,13 @@ def test_the_values_of_a_training_are_those_of_its_slices(raw, scale):
 
 
 def test_the_difference_of_two_scales(raw):
-    quick = {"train_seeds": [3072], "evaluate": {"designs": {"main": {"pairs": 40}}}, "recipes": {"reacher": None}}
+    quick = {"train_seeds": [3072], "evaluate": {"designs": {"main": {"pairs": 40}}}, "recipes": {"cube_rc_aux": None}}
     raw["scales"]["quick"] = {"like": "desk", **quick}
     assert origin.difference(raw, "desk", "quick") == [
         ("train_seeds", ([3072, 3073, 3074, 3075, 3076], [3072]), ("scale desk", "scale quick")),
-        ("recipes.reacher.when.env", ("reacher", None), ("scale desk", "")),
-        ("recipes.reacher.train.steps_per_epoch", (160, None), ("scale desk", "")),
+        ("recipes.cube_rc_aux.when.env", ("cube", None), ("scale desk", "")),
+        ("recipes.cube_rc_aux.when.method", ("rc_aux", None), ("scale desk", "")),
+        ("recipes.cube_rc_aux.train.lr", (0.004, None), ("scale desk", "")),
         ("evaluate.designs.main.pairs", (200, 40), ("scale desk", "scale quick")),
     ]
     assert origin.difference(raw, "desk", "desk") == []
